@@ -1,7 +1,9 @@
 import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/rig/longestfirst.ts";
 
-/** These need nothing but the sources. They compute, so more at once than there are cores would gain nothing. */
+/**
+ * These need nothing but the sources. They compute, so more at once than there are cores would gain nothing.
+ */
 const unit = {
   extends: true as const,
   test: {
@@ -14,9 +16,9 @@ const unit = {
 };
 
 /**
- * These have the stores of the run and the built engine. Most of them wait most of the time, so many run at once. What
- * they import of src comes from the build, which Node loads itself: handing 500 sources to each file through Vite took a
- * seventh of the CPU of all.
+ * These have the stores of the run and the built engine. Most of them wait most of the time, so many run at
+ * once. What they import of src comes from the build, which Node loads itself: handing 500 sources to each
+ * file through Vite took a seventh of the CPU of all.
  */
 const withStores = (name: string) => ({
   extends: true as const,

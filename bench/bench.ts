@@ -1,7 +1,8 @@
 /**
- * The bench: one command, everything started by itself on free ports and stopped at the end, also on Ctrl-C; one line
- * per scenario and run, then a table with the median, the least and the most of all runs. Scenarios take turns, so that
- * a machine that grows slower slows them all. Compare ratios within one run: machines are shared and noisy.
+ * The bench: one command, everything started by itself on free ports and stopped at the end, also on Ctrl-C;
+ * one line per scenario and run, then a table with the median, the least and the most of all runs. Scenarios
+ * take turns, so that a machine that grows slower slows them all. Compare ratios within one run: machines are
+ * shared and noisy.
  */
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, readdirSync, writeFileSync } from "node:fs";

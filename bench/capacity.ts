@@ -1,6 +1,6 @@
 /**
- * From what an e-mail costs to processes, shards, cells and machines, and to what breaks first on the way there. Costs are
- * those of the scenario `costs`; how large a machine is, and how busy it may be, is assumed.
+ * From what an e-mail costs to processes, shards, cells and machines, and to what breaks first on the way
+ * there. Costs are those of the scenario `costs`; how large a machine is, and how busy it may be, is assumed.
  */
 import type { Results } from "./results.ts";
 

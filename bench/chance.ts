@@ -1,9 +1,10 @@
 /**
- * Whether two sets of runs differ by more than chance, asked of many figures at once. Every run belongs to one round of the
- * bench, and if nothing had changed, any dealing of the rounds to the two sides would be as likely as the one there was.
- * So the rounds are dealt anew many times, and a figure's chance is the share of the deals in which the figure that looked
- * most different looked as different as this one does. Whoever looks at a hundred figures is so misled in one comparison
- * of twenty at most (Westfall and Young's max-T), and figures that move together are no evidence against each other.
+ * Whether two sets of runs differ by more than chance, asked of many figures at once. Every run belongs to
+ * one round of the bench, and if nothing had changed, any dealing of the rounds to the two sides would be as
+ * likely as the one there was. So the rounds are dealt anew many times, and a figure's chance is the share of
+ * the deals in which the figure that looked most different looked as different as this one does. Whoever
+ * looks at a hundred figures is so misled in one comparison of twenty at most (Westfall and Young's max-T),
+ * and figures that move together are no evidence against each other.
  */
 import { type Random, randomOf } from "../src/capacity/random.ts";
 
@@ -19,7 +20,10 @@ const ROUNDING = 1e-9;
 /** Every figure has a value for each round of its side. */
 export type Sides = { before: readonly number[]; after: readonly number[] };
 
-/** Whether so few rounds can show anything: of the deals of three and three, one in ten looks like the one there was. */
+/**
+ * Whether so few rounds can show anything: of the deals of three and three, one in ten looks like the one
+ * there was.
+ */
 export function canTell(before: number, after: number): boolean {
   return Math.min(before, after) >= ROUNDS_MIN;
 }

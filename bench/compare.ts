@@ -1,12 +1,14 @@
 /**
- * What has changed against an earlier run. A change is called one only when neither chance nor the machine explains it.
+ * What has changed against an earlier run. A change is called one only when neither chance nor the machine
+ * explains it.
  *
- * Chance: with four runs on each side the rounds of both are dealt anew (chance.ts); with fewer nobody can tell, so the
- * ranges must lie apart and the medians by more than half.
+ * Chance: with four runs on each side the rounds of both are dealt anew (chance.ts); with fewer nobody can
+ * tell, so the ranges must lie apart and the medians by more than half.
  *
- * The machine: in the floor nothing of ours can have changed, so what it moved, the machine did. A figure must differ as
- * it is, and also after its floor's move was taken off. Where no floor was measured in both, a fifth is taken for its move.
- * Memory, counts and ratios do not follow the speed of a machine; ratios are judged by chance as rates are.
+ * The machine: in the floor nothing of ours can have changed, so what it moved, the machine did. A figure
+ * must differ as it is, and also after its floor's move was taken off. Where no floor was measured in both, a
+ * fifth is taken for its move. Memory, counts and ratios do not follow the speed of a machine; ratios are
+ * judged by chance as rates are.
  */
 import { CHANCE_MAX, canTell, chances, type Sides } from "./chance.ts";
 import { TOTAL_UNIT } from "./figure.ts";
@@ -16,7 +18,9 @@ import { aligned, medianOf, type Results, type Row, rounded } from "./results.ts
 /** Less than this is nobody's business. */
 const DIFFERENCE_MIN = 0.05;
 const DIFFERENCE_MIN_UNKNOWN = 0.2;
-/** Single runs of one commit on a machine that others use too differed by a third, and by more beside a peer. */
+/**
+ * Single runs of one commit on a machine that others use too differed by a third, and by more beside a peer.
+ */
 const DIFFERENCE_MIN_FEW_RUNS = 0.5;
 
 const RATES = ["/s"];

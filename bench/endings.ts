@@ -1,6 +1,6 @@
 /**
- * What has been started and must be ended, newest first. Whoever starts something adds how it ends before going on, so
- * that an interruption at any moment, also in the middle of a start, leaves nothing behind.
+ * What has been started and must be ended, newest first. Whoever starts something adds how it ends before
+ * going on, so that an interruption at any moment, also in the middle of a start, leaves nothing behind.
  */
 type End = () => Promise<unknown> | unknown;
 
@@ -41,7 +41,8 @@ export class Endings {
 
   /** Everything has run its course: ends it in order, one after the other, and is ready for the next. */
   end(): Promise<void> {
-    // an interruption and the scenario that it broke both come here, and whoever exits then must have waited for all
+    // an interruption and the scenario that it broke both come here, and whoever exits then must have waited
+    // for all
     this.#ending ??= this.#endAll().finally(() => {
       this.#ending = null;
     });

@@ -1,4 +1,6 @@
-/** What is measured: figures with units, latency distributions, courses over time, and what was configured. */
+/**
+ * What is measured: figures with units, latency distributions, courses over time, and what was configured.
+ */
 
 export type Figure = {
   name: string;

@@ -1,6 +1,6 @@
 /**
- * What processes use that have little to do: memory as the kernel divides it (pages that several share count in parts),
- * and CPU to the nanosecond, where Linux' own count of a process has steps of 10 ms.
+ * What processes use that have little to do: memory as the kernel divides it (pages that several share count
+ * in parts), and CPU to the nanosecond, where Linux' own count of a process has steps of 10 ms.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import type { Sql } from "../src/record/db/connect.ts";

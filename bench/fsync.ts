@@ -1,4 +1,7 @@
-/** What the disk below Postgres takes to make 8 KB durable: every commit waits for that, and nothing of ours can shorten it. */
+/**
+ * What the disk below Postgres takes to make 8 KB durable: every commit waits for that, and nothing of ours
+ * can shorten it.
+ */
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { quantile } from "./load.ts";

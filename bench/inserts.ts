@@ -1,4 +1,7 @@
-/** The floor of acceptance: the rows of the engine's own inserts, 1,000 in each transaction, with nothing around them. */
+/**
+ * The floor of acceptance: the rows of the engine's own inserts, 1,000 in each transaction, with nothing
+ * around them.
+ */
 import { randomUUID } from "node:crypto";
 import { newId } from "../src/ids.ts";
 import { connectRecord, type Sql } from "../src/record/db/connect.ts";

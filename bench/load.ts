@@ -1,7 +1,8 @@
 /**
- * HTTP load over kept connections, each of which waits for its answer: wrk where it is installed, since it leaves most
- * of the second core to the engine, else autocannon (pipelining 1: the server closes connections that send a request
- * before the last was answered). How long callers wait at a given rate is openloop.ts' business.
+ * HTTP load over kept connections, each of which waits for its answer: wrk where it is installed, since it
+ * leaves most of the second core to the engine, else autocannon (pipelining 1: the server closes connections
+ * that send a request before the last was answered). How long callers wait at a given rate is openloop.ts'
+ * business.
  */
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -172,7 +173,7 @@ export function quantile(sorted: readonly number[], part: number): number {
 /** Of the load itself, and not counted: what runs hot is compiled by then, pools are full, plans are made. */
 export const WARMUP_SECONDS = 3;
 /**
- * For floors without a server of ours behind them: a loop of a few lines that runs thousands of times in a second is
- * compiled by then, and its one connection has its plan.
+ * For floors without a server of ours behind them: a loop of a few lines that runs thousands of times in a
+ * second is compiled by then, and its one connection has its plan.
  */
 export const LOOP_WARMUP_SECONDS = 1;

@@ -1,6 +1,7 @@
 /**
- * One engine for one run of the bench: Postgres with fsync, Redis, a sink, and the roles as processes of their own, on
- * free ports in a folder of their own. Whatever is started is in the endings before anything else happens.
+ * One engine for one run of the bench: Postgres with fsync, Redis, a sink, and the roles as processes of
+ * their own, on free ports in a folder of their own. Whatever is started is in the endings before anything
+ * else happens.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -72,7 +73,10 @@ export type Bench = {
   folder: string;
   endings: Endings;
   role(name: RoleName, env?: Record<string, string>): Promise<Role>;
-  /** The watch itself costs a thousand wakings a second: what it costs elsewhere is not to be measured beside it. */
+  /**
+   * The watch itself costs a thousand wakings a second: what it costs elsewhere is not to be measured beside
+   * it.
+   */
   watchedRole(name: RoleName): Promise<WatchedRole>;
   /** Its wall clock is off by this much, and can be set. */
   steppedRole(name: RoleName, offMs: number, env?: Record<string, string>): Promise<SteppedRole>;

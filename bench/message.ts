@@ -1,4 +1,7 @@
-/** A mail of the bench as the engine would write it: what floors and peers are given, so that all send the same bytes. */
+/**
+ * A mail of the bench as the engine would write it: what floors and peers are given, so that all send the
+ * same bytes.
+ */
 import { type Mailbox, parseMailbox } from "../src/address.ts";
 import { newId } from "../src/ids.ts";
 import { compose } from "../src/message/compose.ts";

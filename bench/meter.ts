@@ -1,6 +1,7 @@
 /**
- * What processes use while a scenario runs: seconds of CPU of each with all its children, also of those that have ended
- * meanwhile, and its memory, sampled four times a second, with any gauge that is to be seen beside it. Linux only.
+ * What processes use while a scenario runs: seconds of CPU of each with all its children, also of those that
+ * have ended meanwhile, and its memory, sampled four times a second, with any gauge that is to be seen beside
+ * it. Linux only.
  */
 import { readFileSync } from "node:fs";
 import { type Course, type Figure, figure, TOTAL_UNIT } from "./figure.ts";
@@ -89,8 +90,8 @@ export class Meter {
 }
 
 /**
- * The rate of the second half of what was counted: processes have started by then, connections are open, and the intake
- * has ended or goes on as the program has it.
+ * The rate of the second half of what was counted: processes have started by then, connections are open, and
+ * the intake has ended or goes on as the program has it.
  */
 export function secondHalfRate({ courses }: Metered): number {
   const points = courses.find(({ about }) => about === "rate")?.points ?? [];

@@ -1,7 +1,7 @@
 /**
- * Load that does not wait for answers: requests are due at even times, and each one's latency counts from when it was
- * due, not from when it could be sent. So a server that stalls is charged for everybody who would have come meanwhile
- * (no coordinated omission).
+ * Load that does not wait for answers: requests are due at even times, and each one's latency counts from
+ * when it was due, not from when it could be sent. So a server that stalls is charged for everybody who would
+ * have come meanwhile (no coordinated omission).
  */
 import { Agent as HttpAgent, request as requestHttp } from "node:http";
 import { Agent as HttpsAgent, request as requestHttps } from "node:https";
@@ -32,8 +32,8 @@ export type Arrivals = {
 export type Fired = { waits: number[]; failures: number; perSecond: number };
 
 /**
- * `next` says what to send; `onHit` hears what became of every request. A status below 200 or from 300 on is a failure,
- * and so is no answer.
+ * `next` says what to send; `onHit` hears what became of every request. A status below 200 or from 300 on is
+ * a failure, and so is no answer.
  */
 export async function openLoop(
   { rate, count, signal, answerMsMax = ANSWER_MS_MAX }: Arrivals,

@@ -1,6 +1,6 @@
 /**
- * E-mails of the last 30 days that have ended, put straight into the record, with the search blocks that the keeper
- * would have made of them. What is looked for is rare and lies anywhere.
+ * E-mails of the last 30 days that have ended, put straight into the record, with the search blocks that the
+ * keeper would have made of them. What is looked for is rare and lies anywhere.
  */
 import { makePartitions } from "../src/record/db/partitions.ts";
 import { cutBlocks, readBlocks } from "../src/record/mail/searchblocks.ts";

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:plan -- [COSTS.json] [--per-day N ...]`: how many processes and machines so many e-mails a day take, from what
- * `npm run bench -- costs --json COSTS.json` has measured.
+ * `npm run bench:plan -- [COSTS.json] [--per-day N ...]`: how many processes and machines so many e-mails a
+ * day take, from what `npm run bench -- costs --json COSTS.json` has measured.
  */
 
 import { fileURLToPath } from "node:url";

@@ -1,6 +1,6 @@
 /**
- * E-mails that were accepted earlier, put straight into the record as the commit writes them: in bags that are not in
- * line yet, or waiting for a cap. A million take half a minute this way.
+ * E-mails that were accepted earlier, put straight into the record as the commit writes them: in bags that
+ * are not in line yet, or waiting for a cap. A million take half a minute this way.
  */
 import { newId } from "../src/ids.ts";
 import { bagOfEach, insertBags, pack } from "../src/record/mail/bags.ts";

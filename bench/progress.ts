@@ -1,4 +1,7 @@
-/** How far the whole bench is, in one line of a terminal with the running figure; without a terminal, a line for each run. */
+/**
+ * How far the whole bench is, in one line of a terminal with the running figure; without a terminal, a line
+ * for each run.
+ */
 const WIDTH = 24;
 
 export class Progress {

@@ -1,6 +1,6 @@
 /**
- * What one scenario's figures mean beside another's of the same run: ours against floors and peers. A ratio appears
- * when both were measured.
+ * What one scenario's figures mean beside another's of the same run: ours against floors and peers. A ratio
+ * appears when both were measured.
  */
 
 import { type Figure, figure } from "./figure.ts";
@@ -101,7 +101,9 @@ export const FLOORS_OF_DELIVERY: { name: string; emails: number }[] = [
   { name: "messages by pipelined SMTP", emails: 1 },
 ];
 
-/** E-mails/s of a path that does nothing but its stages' bare work, one after the other: 1 / sum(1 / floor). */
+/**
+ * E-mails/s of a path that does nothing but its stages' bare work, one after the other: 1 / sum(1 / floor).
+ */
 function floorOfDelivery(look: Look): number | null {
   let secondsPerEmail = 0;
   for (const { name, emails } of FLOORS_OF_DELIVERY) {

@@ -1,6 +1,6 @@
 /**
- * What came out of all runs: every figure of every run, with median, least and most; what only a report shows; and the
- * machine and the versions (versions.ts) it holds for. This is the JSON file.
+ * What came out of all runs: every figure of every run, with median, least and most; what only a report
+ * shows; and the machine and the versions (versions.ts) it holds for. This is the JSON file.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";

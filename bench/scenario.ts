@@ -1,6 +1,6 @@
 /**
- * What a scenario is, and what it hands back: figures with units, and for the report latency distributions, courses
- * over time, and what was configured.
+ * What a scenario is, and what it hands back: figures with units, and for the report latency distributions,
+ * courses over time, and what was configured.
  *
  * To add one: a file in bench/scenarios that exports `scenarios`. It is found by being there.
  */
@@ -39,6 +39,9 @@ export type Scenario = {
   /** One line: what it does. */
   does: string;
   run(bench: Bench, run: Run): Promise<Result>;
-  /** The same against a deployment that the user names: only HTTP, at a bounded rate, and nothing leaves for the internet. */
+  /**
+   * The same against a deployment that the user names: only HTTP, at a bounded rate, and nothing leaves for
+   * the internet.
+   */
   against?(target: Target, run: Run): Promise<Result>;
 };

@@ -1,4 +1,7 @@
-/** Single mails one after the other at even times, and how long each took from its request until Postgres knew of its delivery. */
+/**
+ * Single mails one after the other at even times, and how long each took from its request until Postgres knew
+ * of its delivery.
+ */
 
 import type { Bench, Workspace } from "./machine.ts";
 import { ONE } from "./mails.ts";

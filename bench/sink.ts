@@ -1,6 +1,7 @@
 /**
- * Where mail goes in a bench: `smtp-sink` of the Debian package postfix, which costs little, or a server of our own on
- * smtp-server, which also answers as slowly and as badly as the world does. Both count what they took.
+ * Where mail goes in a bench: `smtp-sink` of the Debian package postfix, which costs little, or a server of
+ * our own on smtp-server, which also answers as slowly and as badly as the world does. Both count what they
+ * took.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -49,7 +50,9 @@ export async function startSink(
     : startOwnSink(endings, providers);
 }
 
-/** It writes its counters over each other for a terminal; here they go to a file whose end is read when asked. */
+/**
+ * It writes its counters over each other for a terminal; here they go to a file whose end is read when asked.
+ */
 async function startSmtpSink(folder: string, endings: Endings): Promise<Sink> {
   const port = await freePort();
   const asRoot = process.getuid?.() === 0 ? ["-u", "nobody"] : [];

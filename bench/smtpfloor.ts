@@ -1,6 +1,7 @@
 /**
- * The floor of sending: finished messages over kept connections with everything pipelined that SMTP allows (RFC 2920),
- * the next envelope in the same write as the end of the message before. No queue, no composing, no settling.
+ * The floor of sending: finished messages over kept connections with everything pipelined that SMTP allows
+ * (RFC 2920), the next envelope in the same write as the end of the message before. No queue, no composing,
+ * no settling.
  */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";

@@ -1,7 +1,8 @@
 /**
- * A deployment that the user names. What is sent to it is scheduled for weeks ahead, goes to a domain that cannot exist
- * (RFC 2606), and is canceled in the end; contacts and their events are in an audience of the bench's own, which no
- * automation knows and which is erased in the end. So nobody is made to deliver to the internet.
+ * A deployment that the user names. What is sent to it is scheduled for weeks ahead, goes to a domain that
+ * cannot exist (RFC 2606), and is canceled in the end; contacts and their events are in an audience of the
+ * bench's own, which no automation knows and which is erased in the end. So nobody is made to deliver to the
+ * internet.
  */
 import { mail } from "./mails.ts";
 import { type Hit, openLoop, type Shot } from "./openloop.ts";
@@ -52,7 +53,10 @@ export async function expectDeployment(url: string, key: string): Promise<void> 
     throw new Error(`${url} is no deployment of Postrider: it answered ${status} where 422 was due.`);
 }
 
-/** Bodies of events, one for each contact; in words why there are none, when the key or the plan does not allow them. */
+/**
+ * Bodies of events, one for each contact; in words why there are none, when the key or the plan does not
+ * allow them.
+ */
 export async function audienceThere(target: Target): Promise<string[] | string> {
   const { rate, audiences, signal } = target;
   const made = await ask(target, "POST", "/audiences", { name: "Postrider bench" });
@@ -87,7 +91,10 @@ export async function takeBack(target: Target): Promise<number> {
   return booked.size + audiences.size;
 }
 
-/** In rounds: a deployment that refuses a part, since its limits are reached, is asked at the pace that got through. */
+/**
+ * In rounds: a deployment that refuses a part, since its limits are reached, is asked at the pace that got
+ * through.
+ */
 async function undo(target: Target, made: Set<string>, how: (id: string) => Shot): Promise<void> {
   let { rate } = target;
   for (let barren = 0; made.size > 0 && barren < BARREN_ROUNDS_MAX; ) {

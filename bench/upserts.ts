@@ -1,6 +1,6 @@
 /**
- * The floor of contacts: callers that each wait for the upsert of one row, statements of one row each, all that are
- * there in one transaction while the next gather. No HTTP, no keys, no rules.
+ * The floor of contacts: callers that each wait for the upsert of one row, statements of one row each, all
+ * that are there in one transaction while the next gather. No HTTP, no keys, no rules.
  */
 import { randomUUID } from "node:crypto";
 import { newId } from "../src/ids.ts";

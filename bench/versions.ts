@@ -1,4 +1,7 @@
-/** What a run was made with: the stores, the libraries, what loads, what takes the mail, and the peers that are there. */
+/**
+ * What a run was made with: the stores, the libraries, what loads, what takes the mail, and the peers that
+ * are there.
+ */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";

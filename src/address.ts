@@ -1,17 +1,18 @@
 /**
  * Addresses as text: one mailbox, and the rules for names and values of header fields.
  *
- * Promises: nothing that `parseMailbox` returns can break out of a header or an SMTP command. `address` may be written
- * in either as it stands: the domain is in lower-case A-labels, a quoted local part keeps its quotes. The time is linear
- * in a bounded input, and nothing throws.
+ * Promises: nothing that `parseMailbox` returns can break out of a header or an SMTP command. `address` may
+ * be written in either as it stands: the domain is in lower-case A-labels, a quoted local part keeps its
+ * quotes. The time is linear in a bounded input, and nothing throws.
  *
- * Accepts `a@x.com`, `<a@x.com>`, `Name <a@x.com>`, `"Quoted, Name" <a@x.com>`, quoted local parts, international domains
- * and local parts (then `utf8` is true: only a receiver with SMTPUTF8 can take it). An unquoted name is any text, as
- * senders write it: `Acme, Inc. (EU) <a@x.com>`. A comma or semicolon beside a second `@` reads as a list and is refused.
+ * Accepts `a@x.com`, `<a@x.com>`, `Name <a@x.com>`, `"Quoted, Name" <a@x.com>`, quoted local parts,
+ * international domains and local parts (then `utf8` is true: only a receiver with SMTPUTF8 can take it). An
+ * unquoted name is any text, as senders write it: `Acme, Inc. (EU) <a@x.com>`. A comma or semicolon beside a
+ * second `@` reads as a list and is refused.
  *
- * Refuses lists, groups, comments outside of names, control and invisible characters, lone surrogates, address literals
- * (`a@[1.2.3.4]`), domains of one label, IPv4 in any disguise, and `<` or `>` in a quoted local part: no SMTP client would
- * carry them.
+ * Refuses lists, groups, comments outside of names, control and invisible characters, lone surrogates,
+ * address literals (`a@[1.2.3.4]`), domains of one label, IPv4 in any disguise, and `<` or `>` in a quoted
+ * local part: no SMTP client would carry them.
  */
 import { domainToASCII } from "node:url";
 
@@ -41,7 +42,10 @@ const DOMAIN_CHARS = /^[a-z0-9.\-\u0080-\uffff]*$/;
 const HOST = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
 const CONTROL = /[\p{Cc}\p{Cs}]/u;
-/** Their lower case or normal form is an ASCII character: the Kelvin sign, the Greek question mark, the Greek varia. */
+/**
+ * Their lower case or normal form is an ASCII character: the Kelvin sign, the Greek question mark, the Greek
+ * varia.
+ */
 const OTHER_ASCII_LETTER = /([\u212a\u037e\u1fef])/;
 const REORDERING = /[\u202a-\u202e\u2066-\u2069]/;
 const DIRECTION_MARK = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
@@ -66,8 +70,8 @@ export function formatMailbox({ name, address }: Mailbox): string {
 }
 
 /**
- * The form under which two parsed addresses are the same contact: letter case never distinguishes people. What is not
- * ASCII stays so: the Kelvin sign is no k, although its lower case and its normal form are.
+ * The form under which two parsed addresses are the same contact: letter case never distinguishes people.
+ * What is not ASCII stays so: the Kelvin sign is no k, although its lower case and its normal form are.
  */
 export function identity(address: string): string {
   if (PRINTABLE_ASCII.test(address)) return address.toLowerCase();
@@ -146,8 +150,8 @@ const GIVEN_HEADERS = [
 ];
 const GIVEN = new Set(GIVEN_HEADERS.map((name) => name.toLowerCase()));
 /**
- * They say what only those who carry mail can know, ask for an answer to somebody else, or are commands to a smarthost:
- * `X-SMTPAPI`, `X-MSYS-API` and `X-MC-BccAddress` add recipients that no quota counts.
+ * They say what only those who carry mail can know, ask for an answer to somebody else, or are commands to a
+ * smarthost: `X-SMTPAPI`, `X-MSYS-API` and `X-MC-BccAddress` add recipients that no quota counts.
  */
 const BARRED_X =
   /^x-(?:received|authentication-|failed-recipients$|confirm-reading-to$|google-dkim-|smtpapi$|msys-|mc-)/;
@@ -206,8 +210,8 @@ function readQuotedLocal(text: string): string | null {
 }
 
 /**
- * `domainToASCII` parses as for a URL: alone it would cut at `/`, decode `%41`, drop tabs and soft hyphens and turn
- * 0x7f.1 into 127.0.0.1. So what goes in is checked before, and what comes out after.
+ * `domainToASCII` parses as for a URL: alone it would cut at `/`, decode `%41`, drop tabs and soft hyphens
+ * and turn 0x7f.1 into 127.0.0.1. So what goes in is checked before, and what comes out after.
  */
 function readDomain(text: string): string | null {
   if (text.length > DOMAIN_OCTETS_MAX) return null;

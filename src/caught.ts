@@ -1,4 +1,6 @@
-/** What is caught may be anything. What it says is read here, so that nobody takes it for an Error unasked. */
+/**
+ * What is caught may be anything. What it says is read here, so that nobody takes it for an Error unasked.
+ */
 
 /** Its message; where that is empty, as of several failures in one, its code. */
 export function messageOf(error: unknown): string {

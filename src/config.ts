@@ -1,6 +1,7 @@
 /**
- * Settings: one table of what the environment may say. Everything is read here, once, at the start; all problems are
- * named together, each with its variable and what that allows. No other file reads the environment.
+ * Settings: one table of what the environment may say. Everything is read here, once, at the start; all
+ * problems are named together, each with its variable and what that allows. No other file reads the
+ * environment.
  */
 import { accessSync, constants } from "node:fs";
 import { isIP } from "node:net";
@@ -487,7 +488,10 @@ export function loadConfig(env: Env = process.env): Config {
   return config as Config;
 }
 
-/** The url, for a pooler such as PgBouncer: nothing is left behind on a connection, which may be another's next. */
+/**
+ * The url, for a pooler such as PgBouncer: nothing is left behind on a connection, which may be another's
+ * next.
+ */
 export function throughPooler(url: string): string {
   const parsed = new URL(url);
   parsed.searchParams.set("prepare", "false");
@@ -548,7 +552,8 @@ export function allowLargeHeaders(): void {
 const HEADERS_BYTES_MAX = 16 * 1024;
 
 /**
- * What children of a process get: its own environment, and what it found out; `assumed` is for what that leaves open.
+ * What children of a process get: its own environment, and what it found out; `assumed` is for what that
+ * leaves open.
  */
 export function childEnv(found: Env, assumed: Env = {}): Record<string, string> {
   const env: Record<string, string> = {};
@@ -557,7 +562,10 @@ export function childEnv(found: Env, assumed: Env = {}): Record<string, string> 
   return env;
 }
 
-/** Every row that Postgres answers is held to its declared shape (record/db/rowshape.ts): in tests and development. */
+/**
+ * Every row that Postgres answers is held to its declared shape (record/db/rowshape.ts): in tests and
+ * development.
+ */
 export const CHECKS_ROWS = /^(test|development)$/.test(process.env.NODE_ENV ?? "");
 
 /** What an error message may repeat: never a secret. */

@@ -1,6 +1,7 @@
 /**
- * HMAC with SHA-256 (RFC 2104, FIPS 180-4) of short texts, for what is signed once for each e-mail. In a worker Node's own
- * took 4.9 us for 25 bytes: each call makes two objects, and derives the states of the key anew.
+ * HMAC with SHA-256 (RFC 2104, FIPS 180-4) of short texts, for what is signed once for each e-mail. In a
+ * worker Node's own took 4.9 us for 25 bytes: each call makes two objects, and derives the states of the key
+ * anew.
  */
 const BLOCK_BYTES = 64;
 /** What fits into one block with its mark and its length. */

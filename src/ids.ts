@@ -80,7 +80,8 @@ const MARK_KEY_BYTES = 32;
 const MARK = new RegExp(`^[${BASE32}]{${MARK_CHARS}}$`);
 
 /**
- * What mail says of the workspace it comes from: always the same, and nothing to anybody without the server's secret.
+ * What mail says of the workspace it comes from: always the same, and nothing to anybody without the server's
+ * secret.
  */
 export function workspaceMarker(serverSecret: string): (workspaceId: string) => string {
   const key = Buffer.from(hkdfSync("sha256", serverSecret, "", "marks of workspaces", MARK_KEY_BYTES));

@@ -1,7 +1,7 @@
 /**
- * What this process has counted, as plain numbers: counting is an addition, and whoever asks for the metrics pays for the
- * rest. Counts belong to the process and to nothing in it, so they are not handed down: who counts declares the family
- * beside the code that counts.
+ * What this process has counted, as plain numbers: counting is an addition, and whoever asks for the metrics
+ * pays for the rest. Counts belong to the process and to nothing in it, so they are not handed down: who
+ * counts declares the family beside the code that counts.
  *
  * Promises: a family has at most SERIES_MAX series; what would be one more is counted under `other`.
  */

@@ -1,10 +1,12 @@
 /**
- * The addresses that mail and webhooks may go to: those of the public internet, and networks that the operator allows.
+ * The addresses that mail and webhooks may go to: those of the public internet, and networks that the
+ * operator allows.
  *
  * The owner of a domain chooses what its records point at. So loopback, private, link-local, shared (CGNAT),
- * multicast, reserved and documentation addresses are refused, in IPv6 all but global unicast and, in that, what wraps
- * IPv4 (6to4, Teredo; mapped and NAT64 addresses are outside of it anyway). So are the addresses at which clouds serve
- * their machines and which no registry lists. Our own addresses are refused because mail would come back.
+ * multicast, reserved and documentation addresses are refused, in IPv6 all but global unicast and, in that,
+ * what wraps IPv4 (6to4, Teredo; mapped and NAT64 addresses are outside of it anyway). So are the addresses
+ * at which clouds serve their machines and which no registry lists. Our own addresses are refused because
+ * mail would come back.
  */
 import { BlockList, isIP } from "node:net";
 import { networkInterfaces } from "node:os";

@@ -1,10 +1,13 @@
 /**
- * Return paths: the envelope sender of each recipient's copy of a mail, to which receivers send their reports.
+ * Return paths: the envelope sender of each recipient's copy of a mail, to which receivers send their
+ * reports.
  *
- *   local part = base32 ( handle of the workspace, id of the e-mail, number of the recipient, day of expiry, MAC )
+ *   local part = base32 ( handle of the workspace, id of the e-mail, number of the recipient, day of expiry,
+ *   MAC )
  *
- * Promises: 56 characters of lower-case base32, which survive a change of letter case; nobody without the server's secret
- * can write one, and one that a receiver was given says nothing about any other mail, recipient or workspace.
+ * Promises: 56 characters of lower-case base32, which survive a change of letter case; nobody without the
+ * server's secret can write one, and one that a receiver was given says nothing about any other mail,
+ * recipient or workspace.
  */
 import { hkdfSync, timingSafeEqual } from "node:crypto";
 import { ShortHmac } from "./hmac.ts";
@@ -32,7 +35,9 @@ const PLACE_MAX = 255;
 
 const HANDLE_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 const HANDLE_CHARS = 8;
-/** So that a handle never loses letters on its way: 62 to the power of 8 are fewer than 2 to the power of 48. */
+/**
+ * So that a handle never loses letters on its way: 62 to the power of 8 are fewer than 2 to the power of 48.
+ */
 const HANDLES = HANDLE_LETTERS.length ** HANDLE_CHARS;
 
 const VALUE_OF = new Map([...BASE32].map((letter, value) => [letter, value]));

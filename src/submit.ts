@@ -1,9 +1,9 @@
 /**
- * The only way in, for requests (`submit`) and for mail of the engine's own accord (`submitOwn`): reserve in Redis,
- * commit under the ledger, put right what differs. Mail that was not granted cannot be written.
+ * The only way in, for requests (`submit`) and for mail of the engine's own accord (`submitOwn`): reserve in
+ * Redis, commit under the ledger, put right what differs. Mail that was not granted cannot be written.
  *
- * Redis is believed when it grants, and asked again of the ledger when it refuses; the ledger's word is what the
- * caller hears. A proven rollback is refunded, once, by its reservation; a fate that nobody knows is not.
+ * Redis is believed when it grants, and asked again of the ledger when it refuses; the ledger's word is what
+ * the caller hears. A proven rollback is refunded, once, by its reservation; a fate that nobody knows is not.
  */
 import { createHash } from "node:crypto";
 import type { Admitter, Caller } from "./admission/admit.ts";
@@ -82,7 +82,10 @@ export type SubmitParts = {
 
 export type Submit = (caller: Caller, outgoing: Outgoing) => Promise<Submitted>;
 
-/** An automation's or a confirmation's: ids are derived from what caused it, so that a repetition writes nothing. */
+/**
+ * An automation's or a confirmation's: ids are derived from what caused it, so that a repetition writes
+ * nothing.
+ */
 export type OwnMail = {
   workspaceId: string;
   handle: string;
@@ -166,7 +169,10 @@ class Submitter {
     }
   }
 
-  /** Redis says there is no room. The record decides: was this answered before, and is the quota really used up? */
+  /**
+   * Redis says there is no room. The record decides: was this answered before, and is the quota really used
+   * up?
+   */
   async #refusedByLedger(caller: Caller, outgoing: Outgoing): Promise<Submitted | null> {
     const { reads, clock } = this.#parts;
     const { claim, counted } = outgoing;
@@ -251,8 +257,8 @@ class Submitter {
 }
 
 /**
- * Nobody is there to be refused: over the month's quota or a cap the mail waits, and what fails is thrown, to be
- * submitted again under the same ids. Redis is told, and not needed.
+ * Nobody is there to be refused: over the month's quota or a cap the mail waits, and what fails is thrown, to
+ * be submitted again under the same ids. Redis is told, and not needed.
  */
 export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "uploads">): SubmitOwn {
   const { reservations, commit, clock } = parts;

@@ -1,9 +1,11 @@
 /**
- * Traces of OpenTelemetry, from a request to the reply of a receiver, across processes: where the spans of a request are
- * kept, its e-mails carry the link to it, and each attempt to deliver one is a span of that trace.
+ * Traces of OpenTelemetry, from a request to the reply of a receiver, across processes: where the spans of a
+ * request are kept, its e-mails carry the link to it, and each attempt to deliver one is a span of that
+ * trace.
  *
- * Only the API of OpenTelemetry is used. The SDK is the operator's: it decides what is kept, and where it goes. As with
- * counts (meter.ts), traces belong to the process and are not handed down. While they are off nothing of this is loaded.
+ * Only the API of OpenTelemetry is used. The SDK is the operator's: it decides what is kept, and where it
+ * goes. As with counts (meter.ts), traces belong to the process and are not handed down. While they are off
+ * nothing of this is loaded.
  */
 import type * as OpenTelemetry from "@opentelemetry/api";
 
@@ -32,7 +34,9 @@ export class TraceSpan {
     this.#span = span;
   }
 
-  /** For who goes on with it in another process, as W3C Trace Context writes it; null: this trace is not kept. */
+  /**
+   * For who goes on with it in another process, as W3C Trace Context writes it; null: this trace is not kept.
+   */
   get link(): string | null {
     const { traceId, spanId, traceFlags } = this.#span.spanContext();
     return traceFlags & 1 ? `00-${traceId}-${spanId}-01` : null;

@@ -7,8 +7,8 @@ let roundBegan: number | null = null;
 const waiting: (() => void)[] = [];
 
 /**
- * Lets what else waits for this thread have its turn, between two pieces of work that belong together. All who ask share
- * one round of the event loop, so that many of them hold it no longer than one.
+ * Lets what else waits for this thread have its turn, between two pieces of work that belong together. All
+ * who ask share one round of the event loop, so that many of them hold it no longer than one.
  */
 export function turn(): Promise<void> {
   return new Promise((resolve) => {
@@ -17,7 +17,10 @@ export function turn(): Promise<void> {
   });
 }
 
-/** The same before a piece of work that may take some ms; null: it may begin now, since this round has time for it. */
+/**
+ * The same before a piece of work that may take some ms; null: it may begin now, since this round has time
+ * for it.
+ */
 export function turnIfLate(): Promise<void> | null {
   if (roundBegan === null) {
     roundBegan = performance.now();

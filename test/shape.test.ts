@@ -1,6 +1,6 @@
 /**
- * The shape of the code, held by an ordinary test: imports point one way, what is special has one place, and nothing
- * is filed by kind. Sources are read as text; comments are left out of account.
+ * The shape of the code, held by an ordinary test: imports point one way, what is special has one place, and
+ * nothing is filed by kind. Sources are read as text; comments are left out of account.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -8,8 +8,8 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 
 /**
- * A part is a folder or a file right under src. It imports from lower ranks, and from itself; never from its own rank. Only
- * rank 0 is one part: small files without I/O that may know each other, and know nothing else.
+ * A part is a folder or a file right under src. It imports from lower ranks, and from itself; never from its
+ * own rank. Only rank 0 is one part: small files without I/O that may know each other, and know nothing else.
  */
 const RANKS = [
   /* 0 */ [
@@ -72,6 +72,21 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const src = sourcesBelow("src");
 const tests = sourcesBelow("test");
 const bench = sourcesBelow("bench");
+
+test("comments keep the width of the code", () => {
+  const width = Number(
+    /max_line_length = (\d+)/.exec(readFileSync(join(ROOT, ".editorconfig"), "utf8"))?.[1],
+  );
+  const isWideComment = (line: string) => line.length > width && /^ *(\/\/|\/?\*)/.test(line);
+  const wide = ["src", "console", "bench", "test"]
+    .flatMap((folder) => filesBelow(join(ROOT, folder)))
+    .filter((file) => /\.tsx?$/.test(file))
+    .flatMap((file) => {
+      const lines = readFileSync(file, "utf8").split("\n");
+      return lines.flatMap((line, n) => (isWideComment(line) ? [`${relative(ROOT, file)}:${n + 1}`] : []));
+    });
+  hold(`Break the line after ${width} characters, as .editorconfig has it.`, wide);
+});
 
 test("every part of src has a rank", () => {
   const unknown = src.filter(({ path }) => partOf(path) === null).map(({ path }) => path);

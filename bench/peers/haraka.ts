@@ -1,7 +1,7 @@
 /**
- * Haraka 3.1 from npm, installed once into ~/.cache/postrider, as an instance of its own that relays everything to the
- * sink. It answers after its queue file is synced. One process for each core, with the engine's own flags
- * for Node, and every limit that would slow it lifted.
+ * Haraka 3.1 from npm, installed once into ~/.cache/postrider, as an instance of its own that relays
+ * everything to the sink. It answers after its queue file is synced. One process for each core, with the
+ * engine's own flags for Node, and every limit that would slow it lifted.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -80,7 +80,9 @@ export function harakaVersion(): string | null {
   return isInstalled() ? VERSION : null;
 }
 
-/** An npm that was interrupted leaves packages without their files; the list of what it did it writes last. */
+/**
+ * An npm that was interrupted leaves packages without their files; the list of what it did it writes last.
+ */
 function isInstalled(): boolean {
   return [PROGRAM, DEFAULTS, join(HOME, "node_modules/.package-lock.json")].every((file) => existsSync(file));
 }
@@ -90,7 +92,8 @@ async function install({ endings }: Bench): Promise<void> {
   rmSync(HOME, { recursive: true, force: true });
   mkdirSync(HOME, { recursive: true });
   writeFileSync(join(HOME, "package.json"), '{ "private": true }\n');
-  // our own .npmrc, which is in the environment, refuses packages that ask for a newer Node; these run on ours
+  // our own .npmrc, which is in the environment, refuses packages that ask for a newer Node; these run on
+  // ours
   const wanted = [`Haraka@${VERSION}`, "--omit=optional", `--before=${BEFORE}`, "--engine-strict=false"];
   const npm = spawn("npm", ["install", ...wanted, "--no-audit", "--no-fund"], {
     cwd: HOME,

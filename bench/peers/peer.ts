@@ -1,7 +1,8 @@
 /**
- * A peer: another way to take the same mail and bring it to the same sink. `start` throws `NotHere` with a word when
- * this machine lacks something. What it is given says how it was measured: a peer that speaks SMTP gets finished
- * messages over kept connections (`smtp-source`), one that speaks HTTP the engine's own batches of 100.
+ * A peer: another way to take the same mail and bring it to the same sink. `start` throws `NotHere` with a
+ * word when this machine lacks something. What it is given says how it was measured: a peer that speaks SMTP
+ * gets finished messages over kept connections (`smtp-source`), one that speaks HTTP the engine's own batches
+ * of 100.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";

@@ -1,7 +1,8 @@
 /**
- * Postfix of the Debian package, as an instance of its own: configuration, queue and data below the bench's folder, on a
- * free port, relaying everything to the sink. Nothing of the system's own instance is read or touched. Every limit
- * that would slow it is lifted; it answers after its queue file is on the disk, as always.
+ * Postfix of the Debian package, as an instance of its own: configuration, queue and data below the bench's
+ * folder, on a free port, relaying everything to the sink. Nothing of the system's own instance is read or
+ * touched. Every limit that would slow it is lifted; it answers after its queue file is on the disk, as
+ * always.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { chownSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";

@@ -1,4 +1,7 @@
-/** The usual stack of bench/peers/usual on the bench's own Postgres and Redis, so that it commits to the same disk. */
+/**
+ * The usual stack of bench/peers/usual on the bench's own Postgres and Redis, so that it commits to the same
+ * disk.
+ */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Bench } from "../machine.ts";

@@ -1,6 +1,7 @@
 /**
- * Charts as inline SVG, written by hand: bars with their range, and lines over a linear or a logarithmic axis. Colours
- * are CSS variables of the page (`--c0` and on), so that the charts follow its light and dark dress.
+ * Charts as inline SVG, written by hand: bars with their range, and lines over a linear or a logarithmic
+ * axis. Colours are CSS variables of the page (`--c0` and on), so that the charts follow its light and dark
+ * dress.
  */
 import { rounded, withUnit } from "../results.ts";
 
@@ -104,7 +105,10 @@ export function logarithmic(least: number, most: number, suffix = ""): Axis {
   return { isLogarithmic: true, ticks, least: 10 ** from, most: 10 ** to };
 }
 
-/** Each nine of a quantile as wide as the one before: 0.9, 0.99, 0.999. The position of a quantile is `nines` of it. */
+/**
+ * Each nine of a quantile as wide as the one before: 0.9, 0.99, 0.999. The position of a quantile is `nines`
+ * of it.
+ */
 export function quantileAxis(): Axis {
   const ticks = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999].map((one) => ({
     at: nines(one),

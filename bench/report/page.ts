@@ -1,6 +1,6 @@
 /**
- * The report: one HTML file that opens from disk and loads nothing. First what was found, then the charts, then every
- * figure, then what was configured.
+ * The report: one HTML file that opens from disk and loads nothing. First what was found, then the charts,
+ * then every figure, then what was configured.
  */
 import { changes, circumstances, percent, summary } from "../compare.ts";
 import { FLOORS_OF_DELIVERY } from "../ratios.ts";

@@ -1,4 +1,7 @@
-/** The chart of the README: mail from the request to the sink, as an SVG file of its own that says what it was measured on. */
+/**
+ * The chart of the README: mail from the request to the sink, as an SVG file of its own that says what it was
+ * measured on.
+ */
 import type { Results } from "../results.ts";
 import { escaped, WIDTH } from "./charts.ts";
 import { barsOf, DELIVERED } from "./page.ts";

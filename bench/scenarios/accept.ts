@@ -1,7 +1,7 @@
 /**
- * accept: batches of 100 with half a KB of html, accepted and committed, beside the same rows written by bare `unnest`
- * inserts, 1,000 in each transaction; then single sends over 50 connections. Against a deployment: single sends at a
- * bounded rate, scheduled for weeks ahead and canceled in the end.
+ * accept: batches of 100 with half a KB of html, accepted and committed, beside the same rows written by bare
+ * `unnest` inserts, 1,000 in each transaction; then single sends over 50 connections. Against a deployment:
+ * single sends at a bounded rate, scheduled for weeks ahead and canceled in the end.
  */
 
 import { figure } from "../figure.ts";

@@ -1,7 +1,7 @@
 /**
- * admit: an authenticated request that needs no database (a malformed id, answered 422 after admission, rate headers and
- * all), beside a bare handler that makes one EVALSHA of similar size. status: GET of an e-mail, beside that and a select.
- * Against a deployment: the same requests at a bounded rate, how long they wait.
+ * admit: an authenticated request that needs no database (a malformed id, answered 422 after admission, rate
+ * headers and all), beside a bare handler that makes one EVALSHA of similar size. status: GET of an e-mail,
+ * beside that and a select. Against a deployment: the same requests at a bounded rate, how long they wait.
  */
 
 import { figure } from "../figure.ts";

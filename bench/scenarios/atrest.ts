@@ -1,6 +1,6 @@
 /**
- * at-rest: all that `npm start` runs, with nothing to do: memory, CPU, and how often the stores are asked. It is looked at
- * after a minute: by then V8 has given back what starting took.
+ * at-rest: all that `npm start` runs, with nothing to do: memory, CPU, and how often the stores are asked. It
+ * is looked at after a minute: by then V8 has given back what starting took.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -1,7 +1,8 @@
 /**
- * backlog: does a deep backlog cost anything? The rate at which mail leaves with a shallow one and with `--backlog`
- * e-mails (a million) of ten workspaces already accepted; what Redis holds for each bag in line; how long a single mail
- * of another workspace takes meanwhile; and how the engine comes back when Redis is emptied at that moment.
+ * backlog: does a deep backlog cost anything? The rate at which mail leaves with a shallow one and with
+ * `--backlog` e-mails (a million) of ten workspaces already accepted; what Redis holds for each bag in line;
+ * how long a single mail of another workspace takes meanwhile; and how the engine comes back when Redis is
+ * emptied at that moment.
  */
 
 import { type Course, figure } from "../figure.ts";

@@ -1,7 +1,7 @@
 /**
- * caps: what caps cost. `--waiting` e-mails (100,000) that wait for a full cap are let go by raising it, until the last
- * one is delivered, beside as many that may go at once; and what one call of reserve.lua costs Redis when every
- * window and every slot of the hour is in use, by Redis' own count.
+ * caps: what caps cost. `--waiting` e-mails (100,000) that wait for a full cap are let go by raising it,
+ * until the last one is delivered, beside as many that may go at once; and what one call of reserve.lua costs
+ * Redis when every window and every slot of the hour is in use, by Redis' own count.
  */
 import { Reservations } from "../../src/admission/reserve.ts";
 import { newId } from "../../src/ids.ts";
@@ -46,7 +46,10 @@ async function released(bench: Bench, run: Run, count: number): Promise<number> 
   return rateUntil(bench, count, already, run);
 }
 
-/** What may go at once lies in the record until a keeper comes; the workers are warm, as they are in the other case. */
+/**
+ * What may go at once lies in the record until a keeper comes; the workers are warm, as they are in the other
+ * case.
+ */
 async function plain(bench: Bench, run: Run, count: number): Promise<number> {
   const { id } = await bench.workspace();
   await bench.role("deliver");

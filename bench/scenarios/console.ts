@@ -1,7 +1,7 @@
 /**
- * console: each screen of a workspace of `--backlog` e-mails (1,000,000) of the last 30 days in a real Chromium, opened
- * anew each time: until the first paint, and until all that it shows is there. Then the list of e-mails with each
- * filter. The role `console` runs alone; the browser is on the same machine.
+ * console: each screen of a workspace of `--backlog` e-mails (1,000,000) of the last 30 days in a real
+ * Chromium, opened anew each time: until the first paint, and until all that it shows is there. Then the list
+ * of e-mails with each filter. The role `console` runs alone; the browser is on the same machine.
  */
 import { type BrowserContext, chromium, type Page } from "playwright-core";
 import { freePort } from "../../src/embedded/port.ts";

@@ -1,7 +1,7 @@
 /**
- * contacts: upserts over 50 connections, half of them of contacts that are known, beside the floor: single-row upserts
- * of the same rows that share commits as the send path does, through nothing but the group commit; then an import of a
- * file by the same means as the command line's.
+ * contacts: upserts over 50 connections, half of them of contacts that are known, beside the floor:
+ * single-row upserts of the same rows that share commits as the send path does, through nothing but the group
+ * commit; then an import of a file by the same means as the command line's.
  */
 import { Readable } from "node:stream";
 import { csvRecords } from "../../src/audience/csv.ts";

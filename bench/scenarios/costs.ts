@@ -1,6 +1,7 @@
 /**
- * costs: what an e-mail costs of everything that a capacity plan counts (bench/plan.ts), as `deliver` sends it; then the same
- * in two cells with three shards of the queue each, which is what the plan assumes to cost no more.
+ * costs: what an e-mail costs of everything that a capacity plan counts (bench/plan.ts), as `deliver` sends
+ * it; then the same in two cells with three shards of the queue each, which is what the plan assumes to cost
+ * no more.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

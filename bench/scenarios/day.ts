@@ -1,7 +1,8 @@
 /**
- * day: a day of a hundred thousand workspaces of very different sizes (Zipf), in simulated time, against the code that decides
- * who is next (the queue's own scripts, in a real Redis) and what the caps let go (the ledger). The fleet sends a fifth
- * more than the mean and the busiest hour brings twice the mean, so that there is a backlog for a third of the day.
+ * day: a day of a hundred thousand workspaces of very different sizes (Zipf), in simulated time, against the
+ * code that decides who is next (the queue's own scripts, in a real Redis) and what the caps let go (the
+ * ledger). The fleet sends a fifth more than the mean and the busiest hour brings twice the mean, so that
+ * there is a backlog for a third of the day.
  */
 import { SHARD_BAGS_MAX, WORKSPACE_BAGS_MAX } from "../../src/queue/bagqueue.ts";
 import { loadScript } from "../../src/redis/scripts.ts";

@@ -1,8 +1,8 @@
 /**
- * deliver: from the first request to the last mail in the sink: batches of 100 with half a KB of html, unsigned, for some
- * seconds, with everything on this machine. signed: the same with an RSA-2048 key for the senders' domain. idle: one mail
- * on an engine with nothing else to do, again and again, and what the disk takes to make a page durable, since that is in
- * every commit.
+ * deliver: from the first request to the last mail in the sink: batches of 100 with half a KB of html,
+ * unsigned, for some seconds, with everything on this machine. signed: the same with an RSA-2048 key for the
+ * senders' domain. idle: one mail on an engine with nothing else to do, again and again, and what the disk
+ * takes to make a page durable, since that is in every commit.
  */
 
 import { figure } from "../figure.ts";

@@ -1,6 +1,7 @@
 /**
- * direct: everything as `deliver`, but without a smarthost: 200 domains behind 20 MX hosts, which a DNS server of the bench
- * names. All hosts are the one sink, but the engine cannot know that: it has 20 destinations.
+ * direct: everything as `deliver`, but without a smarthost: 200 domains behind 20 MX hosts, which a DNS
+ * server of the bench names. All hosts are the one sink, but the engine cannot know that: it has 20
+ * destinations.
  */
 import { openDns } from "../../test/rig/dns.ts";
 import { BATCH_EMAILS, mail } from "../mails.ts";

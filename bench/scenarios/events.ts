@@ -1,7 +1,8 @@
 /**
- * events: over 50 connections, each with one matching automation: the event, its entry and its run committed; then runs
- * of wait, send, tag and split that come due while everything they mail is delivered, and how late they were taken up.
- * sleepers: what a million runs that sleep cost Redis, and how late others wake beside them.
+ * events: over 50 connections, each with one matching automation: the event, its entry and its run committed;
+ * then runs of wait, send, tag and split that come due while everything they mail is delivered, and how late
+ * they were taken up. sleepers: what a million runs that sleep cost Redis, and how late others wake beside
+ * them.
  */
 import { newId } from "../../src/ids.ts";
 import { audienceOf } from "../audience.ts";

@@ -1,6 +1,7 @@
 /**
- * fair: a workspace with a backlog, four with some mail, one that sends a single mail now and then and one that sends ten
- * a second, all at once. How long the mail of the last two takes, and how evenly the others are served meanwhile.
+ * fair: a workspace with a backlog, four with some mail, one that sends a single mail now and then and one
+ * that sends ten a second, all at once. How long the mail of the last two takes, and how evenly the others
+ * are served meanwhile.
  */
 
 import { figure } from "../figure.ts";

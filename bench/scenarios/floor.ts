@@ -1,8 +1,8 @@
 /**
- * floor: what each part of the way costs when nothing else happens, so that everything else can be put beside it: a bare
- * uWebSockets.js handler; the same with one EVALSHA of admission's size; the inserts of 1,000 e-mails a transaction;
- * BullMQ jobs that do nothing; finished messages by pipelined SMTP to the sink; RSA-2048 signatures with a kept key
- * on the thread pool.
+ * floor: what each part of the way costs when nothing else happens, so that everything else can be put beside
+ * it: a bare uWebSockets.js handler; the same with one EVALSHA of admission's size; the inserts of 1,000
+ * e-mails a transaction; BullMQ jobs that do nothing; finished messages by pipelined SMTP to the sink;
+ * RSA-2048 signatures with a kept key on the thread pool.
  */
 import { generateKeyPairSync, sign } from "node:crypto";
 import { promisify } from "node:util";

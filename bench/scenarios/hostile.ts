@@ -1,8 +1,9 @@
 /**
- * hostile: one workspace sends what is dear to take: bodies that are cheap to write and dear to parse, e-mails as large
- * as they may be, texts that are dear to turn into plain text, and for `--seconds` templates with every filter and tag of
- * the language, odd and long values in them. A neighbour sends at an even rate, first alone and then beside it. How long
- * the event loop of each role was held, how much of that its main thread worked, and how long the neighbour waited.
+ * hostile: one workspace sends what is dear to take: bodies that are cheap to write and dear to parse,
+ * e-mails as large as they may be, texts that are dear to turn into plain text, and for `--seconds` templates
+ * with every filter and tag of the language, odd and long values in them. A neighbour sends at an even rate,
+ * first alone and then beside it. How long the event loop of each role was held, how much of that its main
+ * thread worked, and how long the neighbour waited.
  */
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
@@ -119,7 +120,10 @@ type Phase = {
   ms: number;
 };
 
-/** What is sent is written down before, so that nothing of this process is late when the neighbour is measured. */
+/**
+ * What is sent is written down before, so that nothing of this process is late when the neighbour is
+ * measured.
+ */
 function phasesOf(folder: string, target: Target, seconds: number): Phase[] {
   const phase = (name: string, shots: readonly Shot[], ms = 0): Phase => {
     const requests = shots.map(({ body, ...shot }, n) => {

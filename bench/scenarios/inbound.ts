@@ -1,6 +1,7 @@
 /**
- * inbound: delivery reports over 50 connections to the listener, each about another delivered e-mail, until all of them have
- * moved their e-mail and its counts. returned: as deliver, each mail with a return path of its own.
+ * inbound: delivery reports over 50 connections to the listener, each about another delivered e-mail, until
+ * all of them have moved their e-mail and its counts. returned: as deliver, each mail with a return path of
+ * its own.
  */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";

@@ -1,8 +1,8 @@
 /**
- * lists: pages of GET /emails in a workspace of `--backlog` e-mails (1,000,000) of the last 30 days, without a filter
- * and with each: how long one page takes, one request after the other, and the plans of what Postgres does for it. What
- * is looked for is rare and lies anywhere, so that every page is one that the newest e-mails do not fill. Beside it what
- * the search blocks cost, and their size.
+ * lists: pages of GET /emails in a workspace of `--backlog` e-mails (1,000,000) of the last 30 days, without
+ * a filter and with each: how long one page takes, one request after the other, and the plans of what
+ * Postgres does for it. What is looked for is rare and lies anywhere, so that every page is one that the
+ * newest e-mails do not fill. Beside it what the search blocks cost, and their size.
  */
 import { newId } from "../../src/ids.ts";
 import { connectRecord, type Sql, type Tx } from "../../src/record/db/connect.ts";

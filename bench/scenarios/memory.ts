@@ -1,6 +1,6 @@
 /**
- * memory: what each process holds before any mail, at most under three equal loads one after the other, and when
- * all of it has left. What grows from the second load to the third would go on growing.
+ * memory: what each process holds before any mail, at most under three equal loads one after the other, and
+ * when all of it has left. What grows from the second load to the third would go on growing.
  */
 
 import { type Course, figure } from "../figure.ts";

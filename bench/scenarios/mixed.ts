@@ -1,8 +1,9 @@
 /**
- * mixed: what a day looks like: single sends, small batches, events that each start a run, and reads together at `--rate`
- * arrivals per second that do not wait for each other, while everything is delivered. Latency counts from when a request
- * was due, so that a stall is charged to everybody it made wait. Against a deployment: the same, scheduled for weeks
- * ahead and canceled, the events in an audience that no automation knows.
+ * mixed: what a day looks like: single sends, small batches, events that each start a run, and reads together
+ * at `--rate` arrivals per second that do not wait for each other, while everything is delivered. Latency
+ * counts from when a request was due, so that a stall is charged to everybody it made wait. Against a
+ * deployment: the same, scheduled for weeks ahead and canceled, the events in an audience that no automation
+ * knows.
  */
 import { audienceOf } from "../audience.ts";
 import { type Figure, figure } from "../figure.ts";

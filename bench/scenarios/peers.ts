@@ -1,7 +1,7 @@
 /**
- * peers: other ways to take the same mail and bring it to the same sink, one after the other on the same machine, each
- * of which commits before it answers: Postfix, Haraka, and the usual stack of bench/peers/usual. What is not installed
- * is skipped with a word; the configurations are in the report.
+ * peers: other ways to take the same mail and bring it to the same sink, one after the other on the same
+ * machine, each of which commits before it answers: Postfix, Haraka, and the usual stack of
+ * bench/peers/usual. What is not installed is skipped with a word; the configurations are in the report.
  */
 import { haraka } from "../peers/haraka.ts";
 import { measure, NotHere } from "../peers/peer.ts";

@@ -1,6 +1,6 @@
 /**
- * prototype: `deliver` beside the same path with nothing around it (prototype.mjs), one after the other: what keys, quotas,
- * caps, retries, checks and metrics cost in all.
+ * prototype: `deliver` beside the same path with nothing around it (prototype.mjs), one after the other: what
+ * keys, quotas, caps, retries, checks and metrics cost in all.
  */
 import { figure } from "../figure.ts";
 import { load, WARMUP_SECONDS } from "../load.ts";

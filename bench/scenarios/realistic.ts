@@ -1,7 +1,7 @@
 /**
- * realistic-sink: receivers as they are: answers take 50 to 500 ms, differently for each provider, 2% of recipients are
- * put off (4xx, tried again after 2 s) and 1% refused (5xx). Whether the engine keeps its connections busy, beside what
- * they allow, and whether every mail ends where it should.
+ * realistic-sink: receivers as they are: answers take 50 to 500 ms, differently for each provider, 2% of
+ * recipients are put off (4xx, tried again after 2 s) and 1% refused (5xx). Whether the engine keeps its
+ * connections busy, beside what they allow, and whether every mail ends where it should.
  */
 
 import { figure } from "../figure.ts";

@@ -1,6 +1,6 @@
 /**
- * redis-lost: Redis is killed while batches arrive at an even rate, and comes back empty. How long nothing is accepted
- * and nothing delivered, when the rate is back, and whether everything that was accepted arrives.
+ * redis-lost: Redis is killed while batches arrive at an even rate, and comes back empty. How long nothing is
+ * accepted and nothing delivered, when the rate is back, and whether everything that was accepted arrives.
  */
 
 import { figure } from "../figure.ts";

@@ -1,8 +1,8 @@
 /**
- * soak: whether anything grows. Sixteen days of load, each as long as `--seconds`. At night, when all mail has left, the
- * clocks of Postgres and of all roles are set a day ahead. Mail is kept for a day, and the log of requests for seven, so
- * from the ninth day on as much is dropped as is written. The keeper looks for old days when it starts and then every ten
- * minutes: it is started anew every night.
+ * soak: whether anything grows. Sixteen days of load, each as long as `--seconds`. At night, when all mail
+ * has left, the clocks of Postgres and of all roles are set a day ahead. Mail is kept for a day, and the log
+ * of requests for seven, so from the ninth day on as much is dropped as is written. The keeper looks for old
+ * days when it starts and then every ten minutes: it is started anew every night.
  */
 import { DAY_MS } from "../../src/clock.ts";
 import { makeSteppable, setClockOfPostgres } from "../../test/rig/steppedclock.ts";

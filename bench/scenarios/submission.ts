@@ -1,6 +1,7 @@
 /**
- * submission: mail over SMTP on 20 kept connections, with STARTTLS and a login each, accepted and committed; then the same
- * mail by the same client to Postfix, without TLS and without a login, which brings it to the sink meanwhile, as in peers.
+ * submission: mail over SMTP on 20 kept connections, with STARTTLS and a login each, accepted and committed;
+ * then the same mail by the same client to Postfix, without TLS and without a login, which brings it to the
+ * sink meanwhile, as in peers.
  */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";

@@ -1,8 +1,9 @@
 /**
- * direct-trouble: mail at a steady rate to 17 receivers, then the same with three more that are in trouble: nobody listens
- * at the first, the second takes two seconds for each message, and the third answers 421 to the sixth connection and 451 to
- * more than 50 messages a minute. A shaping file names the limits of the third. The 17 must not notice; the third must get
- * nearly all that it takes, and refuse next to nothing once a minute has passed.
+ * direct-trouble: mail at a steady rate to 17 receivers, then the same with three more that are in trouble:
+ * nobody listens at the first, the second takes two seconds for each message, and the third answers 421 to
+ * the sixth connection and 451 to more than 50 messages a minute. A shaping file names the limits of the
+ * third. The 17 must not notice; the third must get nearly all that it takes, and refuse next to nothing once
+ * a minute has passed.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * webhooks: as deliver, and every event is told to an endpoint that answers in 5 ms: compare its e-mails and its CPU with
- * those of `deliver` in the same run. Then half of that load, and how late events arrive.
+ * webhooks: as deliver, and every event is told to an endpoint that answers in 5 ms: compare its e-mails and
+ * its CPU with those of `deliver` in the same run. Then half of that load, and how late events arrive.
  * replay: a receiver that was away is sent what it has missed.
  */
 import { newId } from "../../src/ids.ts";

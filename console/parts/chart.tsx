@@ -1,4 +1,7 @@
-/** Charts of time, drawn by uPlot in the colours of the theme. What they show is also there as a table for readers. */
+/**
+ * Charts of time, drawn by uPlot in the colours of the theme. What they show is also there as a table for
+ * readers.
+ */
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { count, short } from "../words.ts";

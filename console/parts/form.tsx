@@ -35,7 +35,10 @@ type TextProps = {
   onInput?(value: string): void;
 };
 
-/** What is typed stays when the screen is drawn anew; only with `onInput` does `value` decide what the field holds. */
+/**
+ * What is typed stays when the screen is drawn anew; only with `onInput` does `value` decide what the field
+ * holds.
+ */
 export function Text({
   label,
   name,

@@ -84,7 +84,9 @@ function wordsOf({ wait, send, tag, split }: Step): string {
   return split === undefined ? "" : "by percentage";
 }
 
-/** The places are those that runs name their steps by: `3.a.0` is the first step of branch `a` of the fourth. */
+/**
+ * The places are those that runs name their steps by: `3.a.0` is the first step of branch `a` of the fourth.
+ */
 function branchesOf({ split }: Step, place: string): Branch[] {
   if (split === undefined) return [];
   if (Array.isArray(split))

@@ -1,6 +1,6 @@
 /**
- * HTML of somebody else. The server sends it without script and without remote content, under a policy of its own; the
- * sandbox takes scripts, forms and navigation from it once more.
+ * HTML of somebody else. The server sends it without script and without remote content, under a policy of its
+ * own; the sandbox takes scripts, forms and navigation from it once more.
  */
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";

@@ -1,6 +1,7 @@
 /**
- * QR codes (ISO/IEC 18004) of texts: bytes, and error correction of level L, since nothing on a screen is torn or dirty
- * and fewer modules are easier to read. test/unit/a-qr-code-is-read-by-others.test.ts reads them with another library.
+ * QR codes (ISO/IEC 18004) of texts: bytes, and error correction of level L, since nothing on a screen is
+ * torn or dirty and fewer modules are easier to read. test/unit/a-qr-code-is-read-by-others.test.ts reads
+ * them with another library.
  */
 
 /** Of level L, for versions 1 to 20: bytes of error correction in a block, and blocks. */
@@ -163,7 +164,9 @@ function remainder(value: number, divisor: number): number {
   return left;
 }
 
-/** The bytes of all blocks by turns, then their error correction by turns. The last blocks are a byte longer. */
+/**
+ * The bytes of all blocks by turns, then their error correction by turns. The last blocks are a byte longer.
+ */
 function interleaved(data: readonly number[], blocks: number, checks: number): number[] {
   const short = Math.floor(data.length / blocks);
   const shortBlocks = blocks - (data.length % blocks);

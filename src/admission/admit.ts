@@ -1,10 +1,10 @@
 /**
- * Identifies the key of a request and counts its rate. One script call when Redis knows the key. Requests of one key
- * that arrive in the same turn of the event loop share a call.
+ * Identifies the key of a request and counts its rate. One script call when Redis knows the key. Requests of
+ * one key that arrive in the same turn of the event loop share a call.
  *
- * A key that Redis does not have is loaded from Postgres and cached for a minute, never over a newer version. Requests
- * for the same key share a load, and loads are bounded per process: keys with a wrong check value never get here, and a
- * flood of real ones is answered 503 rather than passed on to Postgres.
+ * A key that Redis does not have is loaded from Postgres and cached for a minute, never over a newer version.
+ * Requests for the same key share a load, and loads are bounded per process: keys with a wrong check value
+ * never get here, and a flood of real ones is answered 503 rather than passed on to Postgres.
  */
 import type { Clock } from "../clock.ts";
 import { Counter } from "../meter.ts";

@@ -1,6 +1,6 @@
 /**
- * Limits on what strangers may try: passwords, codes, and mails that they cause. Counted in Redis, for all processes
- * together. Without Redis nothing may be tried.
+ * Limits on what strangers may try: passwords, codes, and mails that they cause. Counted in Redis, for all
+ * processes together. Without Redis nothing may be tried.
  */
 import { createHash } from "node:crypto";
 import { keyspace } from "../redis/keyspace.ts";

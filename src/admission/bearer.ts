@@ -1,7 +1,7 @@
 /**
- * API keys as text: `pr_live_`, 8 characters that name the workspace (its handle), 20 of secret, 4 of check value.
- * The check value is an HMAC under the server's secret, so that a guess or a typo is refused without asking any store.
- * Only the SHA-256 of a key is kept anywhere.
+ * API keys as text: `pr_live_`, 8 characters that name the workspace (its handle), 20 of secret, 4 of check
+ * value. The check value is an HMAC under the server's secret, so that a guess or a typo is refused without
+ * asking any store. Only the SHA-256 of a key is kept anywhere.
  */
 import { createHash, createHmac, randomInt } from "node:crypto";
 
@@ -36,8 +36,8 @@ export function hashOf(key: string): string {
 const KEYS_KNOWN_MAX = 10_000;
 
 /**
- * The bearer of a well-formed key of ours, else null. The keys met last are kept, since the check value and the hash
- * cost a third of what admission does; a guess is never kept.
+ * The bearer of a well-formed key of ours, else null. The keys met last are kept, since the check value and
+ * the hash cost a third of what admission does; a guess is never kept.
  */
 export function keyReader(serverSecret: string): (key: string) => Bearer | null {
   const known = new Map<string, Bearer>();

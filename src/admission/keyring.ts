@@ -1,6 +1,6 @@
 /**
- * Creates and revokes keys, and has the rules for it: who may, how many, and on which plan. Changes of a workspace are
- * written to Redis at once, so that they apply to the next request, on every process.
+ * Creates and revokes keys, and has the rules for it: who may, how many, and on which plan. Changes of a
+ * workspace are written to Redis at once, so that they apply to the next request, on every process.
  */
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
@@ -31,7 +31,9 @@ export type KeyCreated = { id: string; key: string; shown: string };
 export const revokeScript = loadScript("revoke", ["key_record"], ["lives_ms"]);
 export const forgetScript = loadScript("forget", ["workspace_record"], ["lives_ms", "version"]);
 
-/** A mark of revocation outlives every copy that may be on its way: loads take seconds, records live a minute. */
+/**
+ * A mark of revocation outlives every copy that may be on its way: loads take seconds, records live a minute.
+ */
 const REVOKED_MARK_LIVES_MS = 2 * RECORD_LIVES_MS;
 
 export const suspendScript = loadScript("suspend", ["workspace_record"], ["lives_ms", "version"]);
@@ -130,8 +132,8 @@ export class Keyring {
   }
 
   /**
-   * Redis first, then the record, then Redis again: an emptied Redis may have loaded the key once more meanwhile. Older
-   * copies are barred before the second mark, so none can land after it.
+   * Redis first, then the record, then Redis again: an emptied Redis may have loaded the key once more
+   * meanwhile. Older copies are barred before the second mark, so none can land after it.
    */
   async revokeKey(
     id: string,
@@ -153,8 +155,8 @@ export class Keyring {
   }
 
   /**
-   * Redis first, then the record, then Redis again, as with a key that is revoked. A Redis that is away does not keep a
-   * workspace from being suspended: then its keys work for a minute at most.
+   * Redis first, then the record, then Redis again, as with a key that is revoked. A Redis that is away does
+   * not keep a workspace from being suspended: then its keys work for a minute at most.
    */
   async suspend(id: string, reason: string | null): Promise<Suspended | null> {
     const { sql, clock, redis } = this.#parts;
@@ -200,7 +202,10 @@ export class Keyring {
     for (const key of revoked) await this.#mark(key);
   }
 
-  /** Of a workspace that is about to arrive: keys that were revoked elsewhere may be known here from an earlier stay. */
+  /**
+   * Of a workspace that is about to arrive: keys that were revoked elsewhere may be known here from an
+   * earlier stay.
+   */
   async welcome(workspaceId: string, handle: string): Promise<void> {
     const { sql, clock } = this.#parts;
     const since = new Date(clock.now() - REVOKED_MARK_LIVES_MS);

@@ -1,7 +1,7 @@
 /**
- * Reserves quota and caps in Redis: one script call decides and counts. The answer is only advice, so requests that
- * arrive together may share a call. `over` is confirmed with the ledger row before a caller hears it, and a counter
- * that disagrees with the ledger is rebuilt from it.
+ * Reserves quota and caps in Redis: one script call decides and counts. The answer is only advice, so
+ * requests that arrive together may share a call. `over` is confirmed with the ledger row before a caller
+ * hears it, and a counter that disagrees with the ledger is rebuilt from it.
  */
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../clock.ts";
@@ -17,7 +17,9 @@ import type { MailStream } from "../rules/stream.ts";
 import { RECORD_MS_MAX, Unavailable } from "./unavailable.ts";
 
 const RESERVATION_LIVES_MS = 60_000;
-/** How long a request may hold its idempotency key in Redis without an end: longer than any commit may take. */
+/**
+ * How long a request may hold its idempotency key in Redis without an end: longer than any commit may take.
+ */
 const CLAIM_RUNS_MS = 10_000;
 /** Counters are rebuilt from the ledger now and then, whether anyone doubts them or not. */
 const USE_LIVES_MS = 600_000;
@@ -120,9 +122,9 @@ export class Reservations {
   }
 
   /**
-   * As `reserve`, for a caller's request. Those of one workspace and stream that come in the same turn of the event loop share one
-   * script call and one reservation. A request with an idempotency key asks alone, and so does each of a group that is
-   * not granted as a whole.
+   * As `reserve`, for a caller's request. Those of one workspace and stream that come in the same turn of the
+   * event loop share one script call and one reservation. A request with an idempotency key asks alone, and
+   * so does each of a group that is not granted as a whole.
    */
   reserveInTurn(asked: Asked, reload: () => Promise<unknown>): Promise<Grant> {
     if (asked.claim) return this.reserve(asked, reload);
@@ -141,7 +143,8 @@ export class Reservations {
 
   /** Undoes the reservation: nothing was written under it. A failure only leaves Redis counting too much. */
   async refund({ handle, reservationId, claim }: Asked, { isShared }: { isShared: boolean }): Promise<void> {
-    // a part of a reservation cannot be given back; without counters the next request has them from the ledger
+    // a part of a reservation cannot be given back; without counters the next request has them from the
+    // ledger
     if (isShared) return this.forget(handle);
     await refundScript.run(
       this.#redis,
@@ -288,7 +291,10 @@ function shareOut(
   });
 }
 
-/** Of a kind, without what waits in deleted streams: reserve.lua does not know these, and would let the others wait. */
+/**
+ * Of a kind, without what waits in deleted streams: reserve.lua does not know these, and would let the others
+ * wait.
+ */
 function waitingOf({ ledger, allowance }: Account, bulk: boolean): number {
   let waiting = bulk ? ledger.waitingBulk : ledger.waiting;
   for (const [name, use] of Object.entries(ledger.streams))

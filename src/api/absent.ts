@@ -1,4 +1,6 @@
-/** What the official client can ask for and this engine does not do: refused in words, whatever the method. */
+/**
+ * What the official client can ask for and this engine does not do: refused in words, whatever the method.
+ */
 import { LIST_QUERY, pageOf } from "./page.ts";
 import { problem, Refusal } from "./problem.ts";
 import type { Route } from "./routes.ts";

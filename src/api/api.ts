@@ -1,4 +1,6 @@
-/** Puts the api role together: admission, the parts that send and change contacts, and their routes over HTTP. */
+/**
+ * Puts the api role together: admission, the parts that send and change contacts, and their routes over HTTP.
+ */
 import { Keyring } from "../admission/keyring.ts";
 import { Unavailable } from "../admission/unavailable.ts";
 import { Confirmations } from "../audience/confirm.ts";

@@ -1,6 +1,6 @@
 /**
- * /emails/{id}/attachments: what an e-mail carries, with a signed link to each. Who has a link needs no key, so a link
- * holds for a while only, and what it leads to is never shown by a browser.
+ * /emails/{id}/attachments: what an e-mail carries, with a signed link to each. Who has a link needs no key,
+ * so a link holds for a while only, and what it leads to is never shown by a browser.
  */
 import { createHash } from "node:crypto";
 import Type from "typebox";

@@ -1,7 +1,7 @@
 /**
- * Automations as the official client writes them, steps with keys and connections between them, and as this engine keeps
- * them, a tree of steps. Where two branches meet again, what follows is in both. What the engine has no step for is
- * refused with its place.
+ * Automations as the official client writes them, steps with keys and connections between them, and as this
+ * engine keeps them, a tree of steps. Where two branches meet again, what follows is in both. What the engine
+ * has no step for is refused with its place.
  */
 import type { Json } from "./json.ts";
 import { type Refusal, refuse } from "./problem.ts";

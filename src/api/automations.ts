@@ -1,4 +1,7 @@
-/** /automations: made, changed, stopped and deleted, and the runs of each. Shapes as the official client types them. */
+/**
+ * /automations: made, changed, stopped and deleted, and the runs of each. Shapes as the official client types
+ * them.
+ */
 import Type from "typebox";
 import { Unavailable } from "../admission/unavailable.ts";
 import type { Clock } from "../clock.ts";
@@ -123,7 +126,10 @@ export type AutomationParts = {
   reads: Sql;
   lists(): Sql;
   clock: Clock;
-  /** Checks a document and keeps it, as a new automation, which begins in this state, or as the next version of one. */
+  /**
+   * Checks a document and keeps it, as a new automation, which begins in this state, or as the next version
+   * of one.
+   */
   apply(
     workspaceId: string,
     document: unknown,

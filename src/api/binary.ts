@@ -1,7 +1,7 @@
 /**
- * Checks that uWebSockets.js has a binary for this Node on this machine, and that it is the recorded one. The binary is
- * not signed. The lock file protects the packages; this check protects the file that is loaded, which may have changed
- * since.
+ * Checks that uWebSockets.js has a binary for this Node on this machine, and that it is the recorded one. The
+ * binary is not signed. The lock file protects the packages; this check protects the file that is loaded,
+ * which may have changed since.
  */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * A limit on the bytes of all request bodies in a process. An owner may hold at most as much as is still free: the
- * first gets half of all, the second half of the rest. So there is always room for the next owner.
+ * A limit on the bytes of all request bodies in a process. An owner may hold at most as much as is still
+ * free: the first gets half of all, the second half of the rest. So there is always room for the next owner.
  */
 export class BodyBudget {
   readonly #bytesMax: number;

@@ -1,8 +1,8 @@
 /**
- * Memory for large bodies, shared with the thread that parses them, and reused. A body of 38 MB in new buffers cost the
- * main thread 130 ms: the library reads a fast sender without a pause, and each buffer is work for the garbage
- * collector, which does not count shared memory. The first write to new memory costs ten times a later one, so the
- * thread does it.
+ * Memory for large bodies, shared with the thread that parses them, and reused. A body of 38 MB in new
+ * buffers cost the main thread 130 ms: the library reads a fast sender without a pause, and each buffer is
+ * work for the garbage collector, which does not count shared memory. The first write to new memory costs ten
+ * times a later one, so the thread does it.
  */
 const SLAB_BYTES = 512 * 1024;
 /** Free pieces, to be reused. */

@@ -1,7 +1,8 @@
 /**
- * One server for several cells. Each cell has handlers of its own; a request is answered by those of the cell that its
- * workspace is in: the key names the workspace, and so does a link. Where a cell does not know a key that it was asked for
- * before, the others are asked again, and what a move refuses is done in the cell where the workspace is then.
+ * One server for several cells. Each cell has handlers of its own; a request is answered by those of the cell
+ * that its workspace is in: the key names the workspace, and so does a link. Where a cell does not know a key
+ * that it was asked for before, the others are asked again, and what a move refuses is done in the cell where
+ * the workspace is then.
  */
 import type { Bearer } from "../admission/bearer.ts";
 import { Links } from "../audience/links.ts";
@@ -91,7 +92,9 @@ export class CellServer {
     }
   }
 
-  /** Of a workspace that has moved, or is about to: what was refused because of that is done where it is then. */
+  /**
+   * Of a workspace that has moved, or is about to: what was refused because of that is done where it is then.
+   */
   async #handleAgain(
     exchange: Exchange,
     bearer: Bearer,
@@ -132,7 +135,10 @@ export class CellServer {
     return this.#finder.ofHandle(handle);
   }
 
-  /** Who follows a link may not come again: what is refused because of a move is done where the workspace is then. */
+  /**
+   * Who follows a link may not come again: what is refused because of a move is done where the workspace is
+   * then.
+   */
   async #answerLink(exchange: Exchange): Promise<Answer> {
     const workspaceId = this.#workspaceOf(exchange.path);
     if (workspaceId === null) return answerOf(this.#partsOf(exchange, null), exchange);

@@ -1,6 +1,6 @@
 /**
- * The API for people in the console: the same routes, checks and handlers as under a key, as plain calls. Who is asking,
- * and what their role allows, the console says.
+ * The API for people in the console: the same routes, checks and handlers as under a key, as plain calls. Who
+ * is asking, and what their role allows, the console says.
  */
 import type { Caller } from "../admission/admit.ts";
 import { ledgerSubmitter, ownSubmitter } from "../submit.ts";

@@ -1,6 +1,7 @@
 /**
- * /audiences/{id}/contacts: add or update, list, read, change, tag, archive and erase. /contacts is the same without an
- * audience: a contact is added to the default one, or to those that are named, and found in any that the key may see.
+ * /audiences/{id}/contacts: add or update, list, read, change, tag, archive and erase. /contacts is the same
+ * without an audience: a contact is added to the default one, or to those that are named, and found in any
+ * that the key may see.
  */
 import { isIP } from "node:net";
 import Type, { type Static } from "typebox";
@@ -135,7 +136,10 @@ const ContactTagged = told("contact", { tags: Type.Optional(Type.Array(Text)) })
 
 /** Which contact of which audience a request is about. */
 type Target = { audienceId: string; who: Who };
-/** Reads the path at once; looks later, when the body has been checked. `archived`: one that is archived counts too. */
+/**
+ * Reads the path at once; looks later, when the body has been checked. `archived`: one that is archived
+ * counts too.
+ */
 type FindTarget = (parts: ContactParts, call: Call) => (archived: boolean) => Target | Promise<Target>;
 
 const FILTER_QUERY = [

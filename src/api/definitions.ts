@@ -1,6 +1,6 @@
 /**
- * /contact-properties, and what /events says of events: kept as callers of the official client give it. Contacts and
- * events are not checked against it.
+ * /contact-properties, and what /events says of events: kept as callers of the official client give it.
+ * Contacts and events are not checked against it.
  */
 import Type, { type Static } from "typebox";
 import type { Clock } from "../clock.ts";

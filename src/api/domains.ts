@@ -75,7 +75,10 @@ const domainFields = {
   open_tracking: Type.Literal(false),
   click_tracking: Type.Literal(false),
 };
-/** How a workspace comes to have a domain that may be another's: whose record is in DNS decides, and nothing expires. */
+/**
+ * How a workspace comes to have a domain that may be another's: whose record is in DNS decides, and nothing
+ * expires.
+ */
 const ClaimAnswer = shape("DomainClaim", {
   object: Type.Literal("domain_claim"),
   id: Id,

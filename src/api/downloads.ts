@@ -1,4 +1,6 @@
-/** How much of what anybody with a link may fetch is held in memory at a time, until its last byte has left. */
+/**
+ * How much of what anybody with a link may fetch is held in memory at a time, until its last byte has left.
+ */
 import type { Exchange } from "./exchange.ts";
 
 const DOWNLOADS_MAX = 8;

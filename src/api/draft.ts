@@ -1,6 +1,6 @@
 /**
- * One e-mail of a request: checked, completed from its template, and turned into rows. What the schema cannot check
- * (addresses, header names, times, base64) is checked here; a refusal names the field.
+ * One e-mail of a request: checked, completed from its template, and turned into rows. What the schema cannot
+ * check (addresses, header names, times, base64) is checked here; a refusal names the field.
  */
 import Type, { type Static } from "typebox";
 import {
@@ -246,7 +246,10 @@ export function replyToOf(given: string | string[], field: string): string[] {
 /** Fields that are no part of a request, and are refused rather than ignored. */
 export const READ_TO_REFUSE = ["topic_id"];
 
-/** Checked first: an attachment with a `path` has no content, and its refusal must say that URLs are not fetched. */
+/**
+ * Checked first: an attachment with a `path` has no content, and its refusal must say that URLs are not
+ * fetched.
+ */
 export function refuseUnsupported(body: { [name: string]: Json }, at: string): void {
   if (!isAbsent(body.topic_id))
     throw refuse("validation_error", `The \`${at}topic_id\` field is not supported. Remove it.`);
@@ -290,7 +293,8 @@ function recipients(given: string | string[], field: string, seen: Set<string>):
 }
 
 /**
- * Whether this address is new to the e-mail: repeated ones collapse, in any letter case, and the first spelling stays.
+ * Whether this address is new to the e-mail: repeated ones collapse, in any letter case, and the first
+ * spelling stays.
  */
 function readRecipient(text: string, field: string, seen: Set<string>): boolean {
   const mailbox: Mailbox | null = parseMailbox(text);

@@ -208,7 +208,10 @@ function sendOne(parts: EmailParts, call: Call): Promise<Answer> {
   return sendEmail(parts, call, { claim, shown: null });
 }
 
-/** One e-mail of whoever was admitted, by HTTP or otherwise. `shown`: what its header names besides its recipients. */
+/**
+ * One e-mail of whoever was admitted, by HTTP or otherwise. `shown`: what its header names besides its
+ * recipients.
+ */
 export async function sendEmail(
   parts: EmailParts,
   call: Asker & Pick<Call, "body">,

@@ -1,6 +1,6 @@
 /**
- * /events: what happened to a contact is committed, with the runs of automations that it starts. /events/send is the
- * same as the official client asks for it, without an audience.
+ * /events: what happened to a contact is committed, with the runs of automations that it starts. /events/send
+ * is the same as the official client asks for it, without an audience.
  */
 import Type from "typebox";
 import { identity, parseMailbox } from "../address.ts";

@@ -1,4 +1,7 @@
-/** A body for each endpoint that takes one, as somebody would send it: for the OpenAPI document and the reference. */
+/**
+ * A body for each endpoint that takes one, as somebody would send it: for the OpenAPI document and the
+ * reference.
+ */
 import { EXAMPLE_ID, EXAMPLE_TIME } from "./shapes.ts";
 
 const EMAIL = {

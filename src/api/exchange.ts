@@ -1,17 +1,19 @@
 /**
- * One request and its answer on uWebSockets.js, which aborts the whole process when a handler throws, touches a
- * response whose client is gone, or leaves one without an answer. Everything that touches `HttpResponse` is here.
+ * One request and its answer on uWebSockets.js, which aborts the whole process when a handler throws, touches
+ * a response whose client is gone, or leaves one without an answer. Everything that touches `HttpResponse` is
+ * here.
  *
- * Bytes of a body that arrive before its caller is admitted count towards the limit for all bodies of the process. They
- * are not held back with `pause` and `resume`: in the pinned build a resumed connection that had carried large bodies
- * sometimes never read again.
+ * Bytes of a body that arrive before its caller is admitted count towards the limit for all bodies of the
+ * process. They are not held back with `pause` and `resume`: in the pinned build a resumed connection that
+ * had carried large bodies sometimes never read again.
  *
- * An answer given before the body has arrived is sent at once. The rest of the body is read and discarded, up to 64 MB,
- * 10 s or 5 s of silence, before the answer ends: closing at once makes clients that still send lose the answer.
+ * An answer given before the body has arrived is sent at once. The rest of the body is read and discarded, up
+ * to 64 MB, 10 s or 5 s of silence, before the answer ends: closing at once makes clients that still send
+ * lose the answer.
  *
- * While a request is handled the library reads on, and a second request then ends the connection without an answer to
- * either. So the last request of a connection is answered in a later turn of the loop, when the bytes behind it have
- * been read, and its answer closes the connection.
+ * While a request is handled the library reads on, and a second request then ends the connection without an
+ * answer to either. So the last request of a connection is answered in a later turn of the loop, when the
+ * bytes behind it have been read, and its answer closes the connection.
  */
 
 import type { HttpRequest, HttpResponse } from "uWebSockets.js";

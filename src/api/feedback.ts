@@ -1,4 +1,6 @@
-/** /feedback: what another system says became of mail after it was taken, kept with the reports of receivers. */
+/**
+ * /feedback: what another system says became of mail after it was taken, kept with the reports of receivers.
+ */
 import Type from "typebox";
 import { parseMailbox } from "../address.ts";
 import { Unavailable } from "../admission/unavailable.ts";

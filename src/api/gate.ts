@@ -1,6 +1,7 @@
 /**
- * The gate of the API: the checks every request passes before its handler runs, in the order the contract gives.
- * Browser 403, no key 401, bad key 401, suspended workspace 403, rate 429, route 404 and 405, permission 403, plan 402, body 413, 415, 400.
+ * The gate of the API: the checks every request passes before its handler runs, in the order the contract
+ * gives. Browser 403, no key 401, bad key 401, suspended workspace 403, rate 429, route 404 and 405,
+ * permission 403, plan 402, body 413, 415, 400.
  */
 import { createHash } from "node:crypto";
 import type { Admission, Caller, Rate } from "../admission/admit.ts";

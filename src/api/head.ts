@@ -1,12 +1,13 @@
 /**
- * The head of a request, read in one pass over its headers. A proxy and we must agree where a body ends: an ambiguous
- * length is refused, and no later byte of that connection is read as a request.
+ * The head of a request, read in one pass over its headers. A proxy and we must agree where a body ends: an
+ * ambiguous length is refused, and no later byte of that connection is read as a request.
  *
- * The server library itself refuses two kinds of length at once, a length that is not a number, blanks before a colon,
- * folded lines, bare LF and control characters, and closes. It accepts the first of several lengths, an empty length as
- * none, and any transfer encoding as `chunked`, which it parses loosely: these are refused here. A header without a
- * name hides those behind it, from the library and from us, and one of them may be a length. So a request that may have
- * a body but declares none is the last of its connection. A GET is not: a body hidden behind it is read as a request.
+ * The server library itself refuses two kinds of length at once, a length that is not a number, blanks before
+ * a colon, folded lines, bare LF and control characters, and closes. It accepts the first of several lengths,
+ * an empty length as none, and any transfer encoding as `chunked`, which it parses loosely: these are refused
+ * here. A header without a name hides those behind it, from the library and from us, and one of them may be a
+ * length. So a request that may have a body but declares none is the last of its connection. A GET is not: a
+ * body hidden behind it is read as a request.
  */
 import type { HttpRequest } from "uWebSockets.js";
 

@@ -1,7 +1,7 @@
 /**
- * /contacts/imports: contacts from a CSV file, in the background. The file is in this process alone: when the process
- * ends before the import does, the import has failed, and the same file can be sent again, since what it brought stays
- * the same when it is brought twice.
+ * /contacts/imports: contacts from a CSV file, in the background. The file is in this process alone: when the
+ * process ends before the import does, the import has failed, and the same file can be sent again, since what
+ * it brought stays the same when it is brought twice.
  */
 import Type, { type Static } from "typebox";
 import { csvRecords } from "../audience/csv.ts";

@@ -1,7 +1,7 @@
 /**
- * Request bodies as JSON: UTF-8, at most 32 levels deep, no U+0000 and no lone surrogate in any string (neither can be
- * stored), at most 200,000 values. What the main thread parses is so small that it cannot be held up; the rest is for
- * jsonthread.ts.
+ * Request bodies as JSON: UTF-8, at most 32 levels deep, no U+0000 and no lone surrogate in any string
+ * (neither can be stored), at most 200,000 values. What the main thread parses is so small that it cannot be
+ * held up; the rest is for jsonthread.ts.
  */
 import { isUtf8 } from "node:buffer";
 
@@ -62,8 +62,8 @@ const OPENING = new Set([0x5b, 0x7b]);
 const CLOSING = new Set([0x5d, 0x7d]);
 
 /**
- * What would make parsing expensive, found in one look at the bytes: a value of two bytes takes fifty when it is parsed.
- * Says nothing of bytes that are no JSON.
+ * What would make parsing expensive, found in one look at the bytes: a value of two bytes takes fifty when it
+ * is parsed. Says nothing of bytes that are no JSON.
  */
 export function findExcess(bytes: Uint8Array): NotJson | null {
   let depth = 0;

@@ -1,6 +1,6 @@
 /**
- * Parses large bodies on a separate thread, one at a time, workspaces in turn. A body whose client has gone is dropped;
- * one that waits or takes too long is refused.
+ * Parses large bodies on a separate thread, one at a time, workspaces in turn. A body whose client has gone
+ * is dropped; one that waits or takes too long is refused.
  */
 import { createHash } from "node:crypto";
 import { deserialize } from "node:v8";

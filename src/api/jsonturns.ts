@@ -1,6 +1,6 @@
 /**
- * JSON of long texts, written piece by piece: a text of control characters is six times as long in JSON, and to escape
- * and encode megabytes of it at once would hold up others.
+ * JSON of long texts, written piece by piece: a text of control characters is six times as long in JSON, and
+ * to escape and encode megabytes of it at once would hold up others.
  */
 import { concatInTurns, turn } from "../turn.ts";
 

@@ -1,6 +1,7 @@
 /**
- * The work of the thread for large bodies: it refuses a body that is too large before parsing, and returns only the
- * fields that are read, one e-mail at a time, with attachments decoded, so that the main thread has little to do.
+ * The work of the thread for large bodies: it refuses a body that is too large before parsing, and returns
+ * only the fields that are read, one e-mail at a time, with attachments decoded, so that the main thread has
+ * little to do.
  */
 import { createHash } from "node:crypto";
 import { serialize } from "node:v8";
@@ -85,7 +86,9 @@ function takeContents(item: Json, n: number): DecodedAt[] {
   });
 }
 
-/** In memory that is transferred without a copy, and that the main thread's garbage collector does not count. */
+/**
+ * In memory that is transferred without a copy, and that the main thread's garbage collector does not count.
+ */
 function shared(decoded: Decoded): Decoded {
   if (decoded.kind !== "content") return decoded;
   const bytes = Buffer.from(new SharedArrayBuffer(decoded.bytes.length));

@@ -1,6 +1,6 @@
 /**
- * The API for mail that does not come by HTTP: the same keys, rates, checks, quotas and commits, as plain calls. Answers
- * and refusals are values, and the refusals are the API's.
+ * The API for mail that does not come by HTTP: the same keys, rates, checks, quotas and commits, as plain
+ * calls. Answers and refusals are values, and the refusals are the API's.
  */
 import type { Admission, Caller } from "../admission/admit.ts";
 import type { Bearer } from "../admission/bearer.ts";
@@ -79,8 +79,9 @@ export function openMailDoor(parts: SendingParts, onFault: (error: unknown) => v
 }
 
 /**
- * Who is told by SMTP that the outcome is not known sends the mail again, mostly without a key. So the record is asked
- * for longer than a caller by HTTP would wait. What it does not show within that time was most likely not written.
+ * Who is told by SMTP that the outcome is not known sends the mail again, mostly without a key. So the record
+ * is asked for longer than a caller by HTTP would wait. What it does not show within that time was most
+ * likely not written.
  */
 function untilKnown(submit: Submit, reads: Sql): Submit {
   return async (caller, outgoing) => {

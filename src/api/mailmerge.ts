@@ -1,6 +1,7 @@
 /**
- * Turns drafts into e-mails: those that name a template are rendered, before anything is reserved for them. The
- * templates of a request are loaded together and share one budget. Others have their turn between two e-mails.
+ * Turns drafts into e-mails: those that name a template are rendered, before anything is reserved for them.
+ * The templates of a request are loaded together and share one budget. Others have their turn between two
+ * e-mails.
  */
 import { Unavailable } from "../admission/unavailable.ts";
 import type { Shelved, TemplateCache } from "../template/cache.ts";

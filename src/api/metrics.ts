@@ -1,6 +1,7 @@
 /**
- * /emails/metrics: what happened to the mail of a workspace. Each recipient counts, on the UTC day on which it happened, as
- * `tally` has it: what is not counted so (opens, hours, single e-mails) is refused and never shown as zero.
+ * /emails/metrics: what happened to the mail of a workspace. Each recipient counts, on the UTC day on which
+ * it happened, as `tally` has it: what is not counted so (opens, hours, single e-mails) is refused and never
+ * shown as zero.
  */
 
 import Type from "typebox";

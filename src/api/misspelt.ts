@@ -1,7 +1,7 @@
 /**
- * Finds unknown fields of a send that look like a known one with a letter or two wrong, for the `warnings` of the
- * answer. They are ignored like every unknown field. The cost is bounded: each name is compared once, and a request has
- * a limit.
+ * Finds unknown fields of a send that look like a known one with a letter or two wrong, for the `warnings` of
+ * the answer. They are ignored like every unknown field. The cost is bounded: each name is compared once, and
+ * a request has a limit.
  */
 import type { TSchema } from "typebox";
 import { nearestOf } from "../rules/spelling.ts";

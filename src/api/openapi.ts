@@ -1,6 +1,6 @@
 /**
- * The OpenAPI 3.1 document, made from the same table that routes the requests, the schemas that check them, and those of
- * the answers. Schemas with a name stand once, under `components`.
+ * The OpenAPI 3.1 document, made from the same table that routes the requests, the schemas that check them,
+ * and those of the answers. Schemas with a name stand once, under `components`.
  */
 
 import type { TSchema } from "typebox";
@@ -162,7 +162,9 @@ const PATH_WORDS: Record<string, string> = {
   id_or_external_id: "The id or the external id of a template.",
 };
 
-/** The statuses with which the route may refuse. A body that is not asked for is read too, and must be JSON. */
+/**
+ * The statuses with which the route may refuse. A body that is not asked for is read too, and must be JSON.
+ */
 function refusalsOf({ path, request, plan }: Route): number[] {
   return [
     ...[400, 401],

@@ -1,4 +1,7 @@
-/** Lists: the query parameters every list takes, and the envelope every list answers with. Newest first, by id. */
+/**
+ * Lists: the query parameters every list takes, and the envelope every list answers with. Newest first, by
+ * id.
+ */
 import { identity, parseMailbox } from "../address.ts";
 import { isUuid } from "../ids.ts";
 import type { Page } from "../record/mail/read.ts";
@@ -27,9 +30,9 @@ export const LIST_QUERY = [
 ];
 
 /**
- * Names of filters. A list that ignored one would answer with everything, as if it all matched: it is refused by lists
- * that do not have it. Any other unknown parameter is ignored. Names are compared without case and separators, up to the first bracket or
- * dot: `apiKeyId` and `status[]` are found too.
+ * Names of filters. A list that ignored one would answer with everything, as if it all matched: it is refused
+ * by lists that do not have it. Any other unknown parameter is ignored. Names are compared without case and
+ * separators, up to the first bracket or dot: `apiKeyId` and `status[]` are found too.
  */
 const FILTERS: ReadonlySet<string> = new Set(
   [
@@ -55,8 +58,8 @@ export function pageOf(query: URLSearchParams, filters: readonly string[] = []):
 }
 
 /**
- * What a list would ignore, and its caller would not expect it to: other filters, a second value or position, and a
- * position it does not know, with which a caller would read the same page for ever.
+ * What a list would ignore, and its caller would not expect it to: other filters, a second value or position,
+ * and a position it does not know, with which a caller would read the same page for ever.
  */
 export function refuseIgnored(
   query: URLSearchParams,

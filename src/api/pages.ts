@@ -1,8 +1,8 @@
 /**
- * The two pages that mail links to: unsubscribe and confirm. Opening one changes nothing, since mail scanners open
- * every link. Its button acts, or a mail program's one-click request (RFC 8058). The page for an erased contact is the
- * same, so a link does not reveal who is known. Only the page's own button works in a browser: another site that has a
- * link cannot submit the form for a visitor, nor show the page in a frame.
+ * The two pages that mail links to: unsubscribe and confirm. Opening one changes nothing, since mail scanners
+ * open every link. Its button acts, or a mail program's one-click request (RFC 8058). The page for an erased
+ * contact is the same, so a link does not reveal who is known. Only the page's own button works in a browser:
+ * another site that has a link cannot submit the form for a visitor, nor show the page in a frame.
  */
 import { Unavailable } from "../admission/unavailable.ts";
 import type { Links, LinkTarget } from "../audience/links.ts";
@@ -116,7 +116,10 @@ function isPost({ method }: Exchange): boolean {
   return method === "POST";
 }
 
-/** A mail program names no origin. One that is hidden is a frame's or a redirect's: our own page shows its own. */
+/**
+ * A mail program names no origin. One that is hidden is a frame's or a redirect's: our own page shows its
+ * own.
+ */
 function isFromElsewhere({ publicUrl }: PageParts, { visitor: { origin, host } }: Exchange): boolean {
   if (origin === "" || origin === new URL(publicUrl).origin) return false;
   return !URL.canParse(origin) || new URL(origin).host !== host.toLowerCase();

@@ -1,6 +1,6 @@
 /**
- * Every refusal of the API, as a value: status, machine-readable name, message for people. Not an Error: a refusal is
- * an ordinary answer, and must not reveal internals.
+ * Every refusal of the API, as a value: status, machine-readable name, message for people. Not an Error: a
+ * refusal is an ordinary answer, and must not reveal internals.
  */
 import { LACKING, type Lacking, Unavailable } from "../admission/unavailable.ts";
 import { isMoving } from "../record/cells/moving.ts";

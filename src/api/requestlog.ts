@@ -1,7 +1,7 @@
 /**
- * /logs: the requests of the last days. They are kept beside the answer, never before it: gathered here and written once
- * a second, at most so many that a flood of requests costs little. Under a flood some of the successful ones are left out.
- * Neither bodies nor paths are kept, since both hold addresses.
+ * /logs: the requests of the last days. They are kept beside the answer, never before it: gathered here and
+ * written once a second, at most so many that a flood of requests costs little. Under a flood some of the
+ * successful ones are left out. Neither bodies nor paths are kept, since both hold addresses.
  */
 import Type from "typebox";
 import type { Clock } from "../clock.ts";

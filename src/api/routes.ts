@@ -1,6 +1,6 @@
 /**
- * The routes of the API as a table, and finding one. Double and trailing slashes are tolerated, parameters are
- * percent-decoded once, and an invalid escape stays as it is.
+ * The routes of the API as a table, and finding one. Double and trailing slashes are tolerated, parameters
+ * are percent-decoded once, and an invalid escape stays as it is.
  */
 import type { TSchema } from "typebox";
 import type { Caller } from "../admission/admit.ts";

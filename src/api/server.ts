@@ -1,6 +1,7 @@
 /**
- * The HTTP server: from a request on the wire to the handler of its route, and whatever happens, to exactly one
- * answer. Under /api/v1 every request passes the gate; the few open paths beside it are served as they are.
+ * The HTTP server: from a request on the wire to the handler of its route, and whatever happens, to exactly
+ * one answer. Under /api/v1 every request passes the gate; the few open paths beside it are served as they
+ * are.
  */
 import uWS, { type us_listen_socket } from "uWebSockets.js";
 import { Unavailable } from "../admission/unavailable.ts";

@@ -1,4 +1,7 @@
-/** What the schemas of answers have in common. Objects are closed: what an answer holds is in the document, or it fails. */
+/**
+ * What the schemas of answers have in common. Objects are closed: what an answer holds is in the document, or
+ * it fails.
+ */
 import Type from "typebox";
 
 const closed = { additionalProperties: false } as const;

@@ -1,4 +1,7 @@
-/** /suppressions: addresses that a workspace does not write to. Shapes as the official client types them, and more. */
+/**
+ * /suppressions: addresses that a workspace does not write to. Shapes as the official client types them, and
+ * more.
+ */
 
 import Type from "typebox";
 import { identity, parseMailbox } from "../address.ts";

@@ -1,4 +1,6 @@
-/** /templates: save, read, list, copy and delete. What is saved must parse; a refusal names line and column. */
+/**
+ * /templates: save, read, list, copy and delete. What is saved must parse; a refusal names line and column.
+ */
 import Type, { type Static } from "typebox";
 import type { Clock } from "../clock.ts";
 import { isUuid, newId } from "../ids.ts";

@@ -1,4 +1,6 @@
-/** Times as callers write them: RFC 3339 with an offset, or `in 5 minutes`. Out, always UTC with milliseconds. */
+/**
+ * Times as callers write them: RFC 3339 with an offset, or `in 5 minutes`. Out, always UTC with milliseconds.
+ */
 
 /** Date takes an hour of 24, RFC 3339 does not. */
 const RFC3339 = /^\d{4}-\d{2}-\d{2}[Tt ](?!24)\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/;

@@ -1,7 +1,7 @@
 /**
- * Confirmation mails: written when a change asked for one, and found again when whoever made the change did not get
- * to it. The id of the mail follows from what asked for it, so that two who write it write one. One that cannot be
- * written keeps back no other.
+ * Confirmation mails: written when a change asked for one, and found again when whoever made the change did
+ * not get to it. The id of the mail follows from what asked for it, so that two who write it write one. One
+ * that cannot be written keeps back no other.
  */
 import { parseMailbox } from "../address.ts";
 import type { Clock } from "../clock.ts";
@@ -41,7 +41,9 @@ export type ConfirmationParts = {
 export class Confirmations {
   readonly #parts: ConfirmationParts;
   #sweeping: Promise<void> | null = null;
-  /** The next sweep leaves out as many: they could not be written, and there were more than one sweep takes. */
+  /**
+   * The next sweep leaves out as many: they could not be written, and there were more than one sweep takes.
+   */
   #passed = 0;
 
   constructor(parts: ConfirmationParts) {
@@ -152,7 +154,10 @@ function plainConfirmation(
 
 const NAME_CHARS_MAX = 40;
 
-/** Letters of any script, spaces, apostrophes and hyphens: nothing that becomes a link, a number to call or markup. */
+/**
+ * Letters of any script, spaces, apostrophes and hyphens: nothing that becomes a link, a number to call or
+ * markup.
+ */
 function lettersOf(text: string, besides = ""): string {
   const kept = text.replace(/\s+/gu, " ").replace(new RegExp(`[^\\p{L}\\p{M} '’${besides}-]+`, "gu"), "");
   return [...kept.replace(/ {2,}/g, " ").trim()].slice(0, NAME_CHARS_MAX).join("").trim();

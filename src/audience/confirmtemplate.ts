@@ -1,7 +1,8 @@
 /**
- * A workspace's own words for the confirmation mail: its template `confirm-subscription:<id of the audience>`, else
- * `confirm-subscription`, under a sender that the workspace may write as. One that fails, leaves out the link or has no
- * such sender must not keep people from confirming: then the mail is the plain one, the operator's.
+ * A workspace's own words for the confirmation mail: its template
+ * `confirm-subscription:<id of the audience>`, else `confirm-subscription`, under a sender that the workspace
+ * may write as. One that fails, leaves out the link or has no such sender must not keep people from
+ * confirming: then the mail is the plain one, the operator's.
  */
 import { headerValueOk, parseMailbox, withoutDirectionMarks } from "../address.ts";
 import type { Owners } from "../domain/owners.ts";

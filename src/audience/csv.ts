@@ -1,8 +1,9 @@
 /**
- * Comma-separated values (RFC 4180) as a stream: records with the number of their first line and the byte after their
- * end, so that a reader can begin again there. Takes CRLF and LF, quotes around any field, and line breaks within
- * them. What is not UTF-8, has text after a closing quote or is over 64 KB is a record without fields, not the end of the
- * stream; of what is too long only the beginning is kept, and the next line is the next record.
+ * Comma-separated values (RFC 4180) as a stream: records with the number of their first line and the byte
+ * after their end, so that a reader can begin again there. Takes CRLF and LF, quotes around any field, and
+ * line breaks within them. What is not UTF-8, has text after a closing quote or is over 64 KB is a record
+ * without fields, not the end of the stream; of what is too long only the beginning is kept, and the next
+ * line is the next record.
  */
 const QUOTE = 0x22;
 const COMMA = 0x2c;

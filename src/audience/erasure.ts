@@ -1,6 +1,6 @@
 /**
- * Erasing what was mailed to people who are no longer kept: at once as far as it is quick, and to the end by the
- * keeper, which also empties the audiences that were deleted.
+ * Erasing what was mailed to people who are no longer kept: at once as far as it is quick, and to the end by
+ * the keeper, which also empties the audiences that were deleted.
  */
 import type { Clock } from "../clock.ts";
 import {
@@ -32,8 +32,9 @@ export async function eraseMail(
 }
 
 /**
- * Passes of `eraseMail` over the mail of each workspace, one after the other. All of them lock the same ledger, and many
- * at once would only wait for each other. Who asks during a pass is served by the next, with everybody else who does.
+ * Passes of `eraseMail` over the mail of each workspace, one after the other. All of them lock the same
+ * ledger, and many at once would only wait for each other. Who asks during a pass is served by the next, with
+ * everybody else who does.
  */
 export class ErasurePasses {
   readonly #pass: (workspaceId: string) => Promise<unknown>;
@@ -67,8 +68,8 @@ export class ErasurePasses {
 }
 
 /**
- * Erases the contacts of deleted audiences for a while, so that many are looked for in the mail at once; says whether
- * any may be left.
+ * Erases the contacts of deleted audiences for a while, so that many are looked for in the mail at once; says
+ * whether any may be left.
  */
 export async function emptyAudiences(
   sql: Sql,

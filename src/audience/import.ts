@@ -1,12 +1,12 @@
 /**
- * Contacts from a file of comma-separated values into an audience: upserts, in the group commit that the API uses. A
- * record that cannot be a contact is handed back with its line and the reason, and the others go on.
+ * Contacts from a file of comma-separated values into an audience: upserts, in the group commit that the API
+ * uses. A record that cannot be a contact is handed back with its line and the reason, and the others go on.
  *
- * The first record names the columns: `email`, and as wanted `first_name`, `last_name`, `unsubscribed`, `tags` (with
- * semicolons between, or as a JSON array); every other column is a property of its name. An empty field leaves what is
- * known as it is. In a file that `contact export` wrote, `properties` are all of them as JSON, and what belongs to the
- * audience it comes from is passed over: status, id and times. Who is pending there stays out, unless it is said where they
- * agreed.
+ * The first record names the columns: `email`, and as wanted `first_name`, `last_name`, `unsubscribed`,
+ * `tags` (with semicolons between, or as a JSON array); every other column is a property of its name. An
+ * empty field leaves what is known as it is. In a file that `contact export` wrote, `properties` are all of
+ * them as JSON, and what belongs to the audience it comes from is passed over: status, id and times. Who is
+ * pending there stays out, unless it is said where they agreed.
  */
 import { identity, parseMailbox } from "../address.ts";
 import type { Clock } from "../clock.ts";
@@ -91,8 +91,8 @@ export function columnsOf(header: CsvRecord, email = "email"): string[] {
 }
 
 /**
- * Imports record by record; yields after each commit. `onSkip` hears of what is no contact, with the commit of what stood
- * around it. While one group commits the next is read.
+ * Imports record by record; yields after each commit. `onSkip` hears of what is no contact, with the commit
+ * of what stood around it. While one group commits the next is read.
  */
 export async function* importContacts(
   records: AsyncIterable<CsvRecord>,

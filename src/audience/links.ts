@@ -1,6 +1,7 @@
 /**
- * The links that mail carries, those to attachments and to shared e-mails, and the keyed hash of an address. A link is signed and names its contact; who cannot
- * sign cannot make one, and what it opens is decided by the record, not by the link. Unsubscribe links never expire.
+ * The links that mail carries, those to attachments and to shared e-mails, and the keyed hash of an address.
+ * A link is signed and names its contact; who cannot sign cannot make one, and what it opens is decided by
+ * the record, not by the link. Unsubscribe links never expire.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 
@@ -105,7 +106,9 @@ export class Links {
   }
 }
 
-/** Under which an erased address stays known: nobody can find the address from it without the server's secret. */
+/**
+ * Under which an erased address stays known: nobody can find the address from it without the server's secret.
+ */
 export function addressHasher(serverSecret: string): (identity: string) => Buffer {
   return (identity) => createHmac("sha256", serverSecret).update("address\n").update(identity).digest();
 }

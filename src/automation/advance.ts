@@ -1,8 +1,8 @@
 /**
  * One step of a run to the next. Pure: what the step at a position does, and where the run goes on.
  *
- * A position is the way to a step: `3` is the fourth step, `3.a.0` the first of its branch `a`. `end` is behind the last
- * step. A run that waits already stands at the step it goes on with.
+ * A position is the way to a step: `3` is the fourth step, `3.a.0` the first of its branch `a`. `end` is
+ * behind the last step. A run that waits already stands at the step it goes on with.
  *
  * A percentage is drawn from the contact and the step, so a contact that comes again takes the same branch.
  */

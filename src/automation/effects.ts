@@ -1,9 +1,10 @@
 /**
- * What steps do to the world: e-mails written, contacts tagged. Each effect may be repeated: an e-mail has the id of its
- * step and is written once, a tag that is there stays.
+ * What steps do to the world: e-mails written, contacts tagged. Each effect may be repeated: an e-mail has
+ * the id of its step and is written once, a tag that is there stays.
  *
- * Promises: a step whose effect is uncertain, because a store did not answer, has no result; the others have theirs. A
- * e-mail that nobody can write is skipped, so that it holds up no other, and so is one that Postgres can never keep.
+ * Promises: a step whose effect is uncertain, because a store did not answer, has no result; the others have
+ * theirs. A e-mail that nobody can write is skipped, so that it holds up no other, and so is one that
+ * Postgres can never keep.
  */
 import type { Links } from "../audience/links.ts";
 import type { Clock } from "../clock.ts";
@@ -187,7 +188,10 @@ export class Effects {
   }
 }
 
-/** Its own data are refused, whenever it is tried again; null: a constraint or a missing partition, which may be mended. */
+/**
+ * Its own data are refused, whenever it is tried again; null: a constraint or a missing partition, which may
+ * be mended.
+ */
 function whyNeverKept({ cause }: BrokenMail): string | null {
   return isRefusal(cause) && /^(22|54)/.test(cause.code)
     ? `the e-mail cannot be kept: ${cause.message}`

@@ -1,9 +1,9 @@
 /**
- * The e-mail of a send step. Templates see the contact's properties and the event's by their names (the event's win),
- * the contact's own fields, all of both as `contact` and `event`, and `unsubscribe_url`.
+ * The e-mail of a send step. Templates see the contact's properties and the event's by their names (the
+ * event's win), the contact's own fields, all of both as `contact` and `event`, and `unsubscribe_url`.
  *
- * Promises: every such mail can be unsubscribed from with one click, and carries the id that follows from its run, its
- * step and the recorded time of that step.
+ * Promises: every such mail can be unsubscribed from with one click, and carries the id that follows from its
+ * run, its step and the recorded time of that step.
  */
 import { headerValueOk, parseMailbox, withoutDirectionMarks } from "../address.ts";
 import type { Links } from "../audience/links.ts";
@@ -22,7 +22,9 @@ import { type Automation, type AutomationStep, DocumentError, type SendStep } fr
 
 const SUBJECT_CHARS_MAX = 998;
 
-/** What it is written from: the template as it is now, and what the document itself brings (its subject wins). */
+/**
+ * What it is written from: the template as it is now, and what the document itself brings (its subject wins).
+ */
 type StepTexts = { saved: Shelved | null; own: Compiled | null };
 
 /** Its domain must be one that the workspace may write from. */

@@ -1,13 +1,14 @@
 /**
- * The automate role: takes up runs that are due, in sets, and leads each from step to step until it sleeps or ends.
+ * The automate role: takes up runs that are due, in sets, and leads each from step to step until it sleeps or
+ * ends.
  *
- * Promises: what a step does, it does before the run is moved, and under a name of its own (an e-mail's id), so that a
- * worker that dies in between repeats it without effect. A run of which nothing can be said for certain, because a
- * store did not answer, stays where it is and is tried again. A look at Postgres says when the next run is due: nobody is
- * needed to tell.
+ * Promises: what a step does, it does before the run is moved, and under a name of its own (an e-mail's id),
+ * so that a worker that dies in between repeats it without effect. A run of which nothing can be said for
+ * certain, because a store did not answer, stays where it is and is tried again. A look at Postgres says when
+ * the next run is due: nobody is needed to tell.
  *
- * Refuses: a run that was taken up again and again without a word of what became of it, or whose step Postgres will never
- * keep; it stops, and says so.
+ * Refuses: a run that was taken up again and again without a word of what became of it, or whose step
+ * Postgres will never keep; it stops, and says so.
  */
 
 import { messageOf } from "../caught.ts";
@@ -93,7 +94,8 @@ export class Worker {
     const claimed = found.filter((run) => !run.isHeld);
     if (claimed.length > 0) TAKEN.note(claimed.length);
     const until = performance.now() + LEASE_USED_MS_MAX;
-    // one of these may bring down whoever takes it up, and so may a new run: the others are in nobody's hands then
+    // one of these may bring down whoever takes it up, and so may a new run: the others are in nobody's hands
+    // then
     const [suspect, ...others] = claimed
       .filter(({ claims }) => claims > SHARED_CLAIMS_MAX)
       .sort((a, b) => a.claims - b.claims);

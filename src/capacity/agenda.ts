@@ -1,4 +1,7 @@
-/** What becomes known of simulated mail later, by the bin in which it does: lists in arrays, since there is a lot of it. */
+/**
+ * What becomes known of simulated mail later, by the bin in which it does: lists in arrays, since there is a
+ * lot of it.
+ */
 export type Later = "bounce" | "complaint" | "answer";
 
 const KINDS: readonly Later[] = ["bounce", "complaint", "answer"];

@@ -1,7 +1,7 @@
 /**
- * The caps of real workspaces under the policy: judged every few minutes by the keeper, and set by people. Whoever
- * changes caps writes the ledger, a row of history with the reason, and the next version of the workspace; Redis is
- * told after that and may lag, since the ledger has the last word.
+ * The caps of real workspaces under the policy: judged every few minutes by the keeper, and set by people.
+ * Whoever changes caps writes the ledger, a row of history with the reason, and the next version of the
+ * workspace; Redis is told after that and may lag, since the ledger has the last word.
  */
 
 import { isDeepStrictEqual } from "node:util";

@@ -1,4 +1,7 @@
-/** The counts that the policy judges a workspace on; where its bounces are doubted, with the domains that they come from. */
+/**
+ * The counts that the policy judges a workspace on; where its bounces are doubted, with the domains that they
+ * come from.
+ */
 
 import type { Sql } from "../record/db/connect.ts";
 import { type BounceSources, bounceSources } from "../record/workspaces/bouncesources.ts";

@@ -1,7 +1,7 @@
 /**
- * What an operator's own counts say about senders and receivers: the prior of rates from how much workspaces differ, and
- * the numbers of the receivers' model from days on which mail was deferred or refused. What too few days speak of is
- * left as it is, and said.
+ * What an operator's own counts say about senders and receivers: the prior of rates from how much workspaces
+ * differ, and the numbers of the receivers' model from days on which mail was deferred or refused. What too
+ * few days speak of is left as it is, and said.
  */
 import type { CountedDay } from "../record/workspaces/caps.ts";
 import type { Measure } from "./policy/evidence.ts";
@@ -92,7 +92,10 @@ function priorOf(
   return { rate, weight: Math.min(WEIGHT_MAX, Math.max(WEIGHT_MIN, weight)) };
 }
 
-/** The most that a day's volume could be over the usual one before receivers deferred more than they do anyway. */
+/**
+ * The most that a day's volume could be over the usual one before receivers deferred more than they do
+ * anyway.
+ */
 function rampOf(histories: readonly History[]): number | null {
   const days = histories.flatMap(rampDays).sort((a, b) => a.ratio - b.ratio);
   const steady = days.filter(({ ratio }) => ratio <= STEADY_RATIO_MAX);

@@ -43,7 +43,9 @@ export type Ahead = {
 export type QuotaAhead = { monthLeft: number; monthLimit: number; dayLimit: number | null };
 const NO_QUOTA: QuotaAhead = { monthLeft: Infinity, monthLimit: Infinity, dayLimit: null };
 
-/** The days after today: what the caps will be if the mail goes on as healthy, or ill, as in the last week. */
+/**
+ * The days after today: what the caps will be if the mail goes on as healthy, or ill, as in the last week.
+ */
 export function forecast(
   policy: Policy,
   plan: Plan,

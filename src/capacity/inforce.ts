@@ -1,11 +1,11 @@
 /**
- * The policy in force: the highest version in Postgres, the same for every process and command, or the built-in policy
- * while there is none. Nothing in a file or a row can end a process: what cannot be used is said in the log, and the
- * policy before it stays in force.
+ * The policy in force: the highest version in Postgres, the same for every process and command, or the
+ * built-in policy while there is none. Nothing in a file or a row can end a process: what cannot be used is
+ * said in the log, and the policy before it stays in force.
  *
- * CAPS_POLICY only begins: the file that it names becomes version 1 where there is no version yet. Later it is compared
- * and never taken. Two machines may have different files, and an old file in a new image would undo what somebody
- * applied; so a change is made by `caps policy apply`, once, with an author.
+ * CAPS_POLICY only begins: the file that it names becomes version 1 where there is no version yet. Later it
+ * is compared and never taken. Two machines may have different files, and an old file in a new image would
+ * undo what somebody applied; so a change is made by `caps policy apply`, once, with an author.
  */
 import { statSync } from "node:fs";
 import { messageOf } from "../caught.ts";
@@ -38,7 +38,9 @@ export async function policyInForce(sql: Sql | Tx): Promise<UsablePolicy> {
   return row ? newestUsable(sql, row) : { version: BUILT_IN, policy: DEFAULT_POLICY, refused: null };
 }
 
-/** An older release may read a version that a newer one wrote: then the highest that it can use is in force. */
+/**
+ * An older release may read a version that a newer one wrote: then the highest that it can use is in force.
+ */
 async function newestUsable(sql: Sql | Tx, newest: CapPolicyRow): Promise<UsablePolicy> {
   let refused: string | null = null;
   for (let row: CapPolicyRow | null = newest; row; row = await findCapPolicy(sql, row.version - 1))
@@ -141,7 +143,10 @@ export class PolicyInForce {
     this.#parts = parts;
   }
 
-  /** A store that does not answer now is asked again: the built-in policy says meanwhile who reports complaints. */
+  /**
+   * A store that does not answer now is asked again: the built-in policy says meanwhile who reports
+   * complaints.
+   */
   async open(): Promise<void> {
     await this.#look().catch((error: unknown) => {
       if (!this.#isStopped) this.#parts.onFault(error);
@@ -208,7 +213,10 @@ export class PolicyInForce {
     if (refused !== null) this.#parts.onRefused(refused);
   }
 
-  /** No version yet: the file is the first. Of two processes that begin at once one inserts it, and both read it. */
+  /**
+   * No version yet: the file is the first. Of two processes that begin at once one inserts it, and both read
+   * it.
+   */
   async #begin(path: string): Promise<void> {
     const { sql, clock } = this.#parts;
     const policy = await usable(path);

@@ -1,4 +1,7 @@
-/** Where the latest mail of a simulated workspace goes: the shares that its sources have in it, as production sees them. */
+/**
+ * Where the latest mail of a simulated workspace goes: the shares that its sources have in it, as production
+ * sees them.
+ */
 import { LATEST_MAX } from "../record/workspaces/bouncesources.ts";
 import type { DayCounts, SourceCounts } from "../record/workspaces/caps.ts";
 import type { SourceShare } from "./workload.ts";

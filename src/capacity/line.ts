@@ -1,4 +1,7 @@
-/** Simulated mail of one class that waits for a cap, oldest first: not e-mails, but how many of which stream arrived when. */
+/**
+ * Simulated mail of one class that waits for a cap, oldest first: not e-mails, but how many of which stream
+ * arrived when.
+ */
 export class SimulatedBacklog {
   private readonly bins: number[] = [];
   private readonly streams: number[] = [];
@@ -16,7 +19,9 @@ export class SimulatedBacklog {
     this.waiting += count;
   }
 
-  /** Lets the oldest go while there is room; says to `goes` how many of which stream, and when they arrived. */
+  /**
+   * Lets the oldest go while there is room; says to `goes` how many of which stream, and when they arrived.
+   */
   serve(room: number, goes: (count: number, stream: number, arrived: number) => void): number {
     let left = Math.min(room, this.waiting);
     const served = left;
@@ -29,7 +34,8 @@ export class SimulatedBacklog {
       else this.counts[this.head] = here - count;
     }
     this.waiting -= served;
-    // the arrays keep their size: mostly nothing waits, and to shrink them each time cost a fifth of a simulation
+    // the arrays keep their size: mostly nothing waits, and to shrink them each time cost a fifth of a
+    // simulation
     if (this.waiting === 0) this.head = this.tail = 0;
     return served;
   }

@@ -1,7 +1,7 @@
 /**
- * What an SRE asks of a policy, in numbers: from many simulated workspaces to one table. `typical` is the median of the
- * runs, `low` and `high` are its interval over seeds, with 95% confidence; `worst` is the worst run, and what an
- * assertion holds against.
+ * What an SRE asks of a policy, in numbers: from many simulated workspaces to one table. `typical` is the
+ * median of the runs, `low` and `high` are its interval over seeds, with 95% confidence; `worst` is the worst
+ * run, and what an assertion holds against.
  */
 import { keysOf, recordOf } from "../names.ts";
 import { type Sample, wilson } from "./policy/evidence.ts";
@@ -144,7 +144,10 @@ export function valuesOf(runs: readonly Run[]): RunValues {
   return recordOf(MEASURE_NAMES, (name) => runs.map((run) => MEASURES[name].of(run)));
 }
 
-/** By how much one of two differs from the other, seed by seed; `low` and `high` are null where the seeds are too few. */
+/**
+ * By how much one of two differs from the other, seed by seed; `low` and `high` are null where the seeds are
+ * too few.
+ */
 export type Difference = Omit<Measured, "worst">;
 export type Differences = Record<MeasureName, Difference>;
 
@@ -176,7 +179,10 @@ function middleOf(pairs: readonly number[]): Difference {
   return { typical, low, high };
 }
 
-/** Of what happens to a few of a thousand the middle says nothing: only the pairs in which it happened to one count. */
+/**
+ * Of what happens to a few of a thousand the middle says nothing: only the pairs in which it happened to one
+ * count.
+ */
 function shareThatChanged(pairs: readonly number[]): Difference {
   const changed = pairs.filter((by) => by !== 0);
   const typical = pairs.length === 0 ? null : pairs.reduce((sum, by) => sum + by, 0) / pairs.length;

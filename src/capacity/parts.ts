@@ -1,8 +1,9 @@
 /**
- * The evidence of a part of a workspace's mail: a bulk stream with a name of its own, or the mail of a stream to one
- * provider. Each is judged by the same policy on its own counts, before the workspace is on all of them: trouble in one
- * part holds that part back. A stream that is in trouble is paused; mail to a provider is slowed down to the size of a
- * probe, which shows whether the trouble is over. Both come back as a paused workspace does.
+ * The evidence of a part of a workspace's mail: a bulk stream with a name of its own, or the mail of a stream
+ * to one provider. Each is judged by the same policy on its own counts, before the workspace is on all of
+ * them: trouble in one part holds that part back. A stream that is in trouble is paused; mail to a provider
+ * is slowed down to the size of a probe, which shows whether the trouble is over. Both come back as a paused
+ * workspace does.
  *
  * Transactional streams are never paused; to a provider their mail is slowed down as other mail is.
  */

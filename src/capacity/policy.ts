@@ -1,16 +1,16 @@
 /**
- * How sending caps grow and shrink: (policy, state, daily counts, now) -> next state, with the reason in words. Pure,
- * so that the keeper, the forecast, a replay and the simulator decide the same, and it does not matter who runs it or
- * how often.
+ * How sending caps grow and shrink: (policy, state, daily counts, now) -> next state, with the reason in
+ * words. Pure, so that the keeper, the forecast, a replay and the simulator decide the same, and it does not
+ * matter who runs it or how often.
  *
  * Once per UTC day, on the day that has ended:     on every run, on the evidence so far:
  *   clean days bring a workspace one step back       normal -> frozen   the cap stays
  *   a used, healthy day lets the cap grow            any    -> shrunk   the cap shrinks
  *   a long idle spell lets it decay                  any    -> paused   mail that is not transactional waits
  *
- * Days on which nobody ran are made up one by one, but the cap grows at most once in a run: the days after the first
- * were lived under the old cap and say nothing about a larger one. The same evidence never shrinks twice: after a step,
- * and on the way back to normal, all windows start anew.
+ * Days on which nobody ran are made up one by one, but the cap grows at most once in a run: the days after
+ * the first were lived under the old cap and say nothing about a larger one. The same evidence never shrinks
+ * twice: after a step, and on the way back to normal, all windows start anew.
  */
 
 import { DAY_MS } from "../clock.ts";
@@ -55,7 +55,10 @@ export type { Policy } from "./policy/file.ts";
 export { ALL_HEARD, type DecidingNumbers, type Heard } from "./policy/health.ts";
 export { DEFAULT_POLICY, policyVersion } from "./policy/shipped.ts";
 
-/** Probing: after a pause, so much other than transactional mail goes that it shows what has become of the list. */
+/**
+ * Probing: after a pause, so much other than transactional mail goes that it shows what has become of the
+ * list.
+ */
 export const LEVELS = ["normal", "frozen", "shrunk", "paused", "probing"] as const;
 export type Level = (typeof LEVELS)[number];
 
@@ -184,7 +187,10 @@ export function watchOf({ evidence }: Policy, { since, judged, hours, level }: C
   return { since, judged, hours, error };
 }
 
-/** A new workspace is watched from its first mail on; each hour opens a window. Without a new event, a look does no more. */
+/**
+ * A new workspace is watched from its first mail on; each hour opens a window. Without a new event, a look
+ * does no more.
+ */
 export function watchOn(state: CapState, days: readonly DayCounts[], now: number): CapState {
   const since = state.since ?? days[0]?.day ?? null;
   const hours = markHour(state.hours, days, now);
@@ -262,7 +268,10 @@ function turnDays(about: Circumstances, state: CapState, today: string): PolicyS
   return { state: { ...next, evaluatedOn: today }, reasons };
 }
 
-/** The first day turn that has not been evaluated: after the first day of mail, for a workspace never evaluated. */
+/**
+ * The first day turn that has not been evaluated: after the first day of mail, for a workspace never
+ * evaluated.
+ */
 function firstTurn(state: CapState, days: readonly DayCounts[], today: string): string {
   if (state.evaluatedOn !== null) return dayPlus(state.evaluatedOn, 1);
   const first = days[0];
@@ -308,8 +317,8 @@ function normalAgain(state: CapState, why: string, reasons: string[]): CapState 
 }
 
 /**
- * Only days with mail show anything. While all of them together are as healthy as growth asks, more goes each day; a
- * probe that is not ends in another pause, since the list is the one of before.
+ * Only days with mail show anything. While all of them together are as healthy as growth asks, more goes each
+ * day; a probe that is not ends in another pause, since the list is the one of before.
  */
 function followProbe(
   policy: Policy,
@@ -335,7 +344,9 @@ function followProbe(
   return normalAgain(watchAnew(state, days, now), `the probe of ${state.probe} a day was healthy`, reasons);
 }
 
-/** Twice as long for each relapse: a list that waits while it is paused is the same list when it goes again. */
+/**
+ * Twice as long for each relapse: a list that waits while it is paused is the same list when it goes again.
+ */
 export function cleanDaysNeeded(
   { recovery, ...policy }: Policy,
   { pausedAt }: CapState,
@@ -346,12 +357,17 @@ export function cleanDaysNeeded(
   return Math.min(recovery.clean_days_max, recovery.clean_days * 2 ** relapses);
 }
 
-/** Counted from the day that has ended, not from now: a day made up for later is lived as it would have been. */
+/**
+ * Counted from the day that has ended, not from now: a day made up for later is lived as it would have been.
+ */
 function remembersSince(days: number, ended: string): number {
   return Date.parse(ended) + DAY_MS - days * DAY_MS;
 }
 
-/** What the day that has ended makes of the cap, if the level is normal; `why`: what stands in the way, or speaks for it. */
+/**
+ * What the day that has ended makes of the cap, if the level is normal; `why`: what stands in the way, or
+ * speaks for it.
+ */
 export type Growth = { capDay: number; grows: boolean; why: string[]; unknown: readonly Measure[] };
 
 export function growthAfter(
@@ -436,7 +452,10 @@ function decay(policy: Policy, state: CapState, reasons: string[]): CapState {
   return { ...state, capDay };
 }
 
-/** A freeze makes less error suffice for the next step: what that proves is done at once, not at the next look. */
+/**
+ * A freeze makes less error suffice for the next step: what that proves is done at once, not at the next
+ * look.
+ */
 function judgeHarm(
   policy: Policy,
   state: CapState,
@@ -452,8 +471,8 @@ function judgeHarm(
 }
 
 /**
- * The stream `bulk` is what a pause holds back first of all, so that it is judged by itself too: beside much transactional
- * mail a bad list would be found late. That pauses, and does nothing less or more.
+ * The stream `bulk` is what a pause holds back first of all, so that it is judged by itself too: beside much
+ * transactional mail a bad list would be found late. That pauses, and does nothing less or more.
  */
 export function harmIn(
   policy: Policy,

@@ -1,4 +1,7 @@
-/** A policy file as somebody wrote it: read, checked, and compared with another. Faults name the file and the place. */
+/**
+ * A policy file as somebody wrote it: read, checked, and compared with another. Faults name the file and the
+ * place.
+ */
 import { readFileSync, statSync } from "node:fs";
 import { codeOf, messageOf } from "../caught.ts";
 import { checkPolicy } from "./policy/check.ts";

@@ -1,7 +1,7 @@
 /**
- * What the statistics of a policy cost and catch: steady senders at a multiple of a freeze rate, looked at every five
- * minutes by the evaluator itself, until the first step against them. Below the limit that is harm to the healthy,
- * above it the bad mail that goes before anybody acts.
+ * What the statistics of a policy cost and catch: steady senders at a multiple of a freeze rate, looked at
+ * every five minutes by the evaluator itself, until the first step against them. Below the limit that is harm
+ * to the healthy, above it the bad mail that goes before anybody acts.
  */
 import { DAY_MS } from "../clock.ts";
 import { dayOf, type Measure, type Sample, wilson } from "./policy/evidence.ts";

@@ -1,4 +1,7 @@
-/** Randomness that a seed repeats, and the few distributions that mail follows. Counts are drawn at once, not one by one. */
+/**
+ * Randomness that a seed repeats, and the few distributions that mail follows. Counts are drawn at once, not
+ * one by one.
+ */
 
 /** Between 0 and 1, never 1. */
 export type Random = () => number;
@@ -19,7 +22,10 @@ export function randomOf(seed: number): Random {
   };
 }
 
-/** Of one of the many things that a seed decides, each with randomness of its own: murmur3's last step for each part. */
+/**
+ * Of one of the many things that a seed decides, each with randomness of its own: murmur3's last step for
+ * each part.
+ */
 export function randomFor(seed: number, ...parts: readonly number[]): Random {
   let mixed = seed >>> 0;
   for (const part of parts) {

@@ -1,8 +1,9 @@
 /**
- * How receivers react to what comes from one address, so that a simulation shows what growing too fast costs: they
- * throttle what is far more than they are used to, put mail of a bad reputation into the spam folder, and blocklist.
- * A model, not a measurement: docs/caps-statistics.md has its formulas, `postrider caps fit` takes what it can from
- * an operator's own counts, and `--sweep receivers.NAME=...` shows how much an answer depends on a number.
+ * How receivers react to what comes from one address, so that a simulation shows what growing too fast costs:
+ * they throttle what is far more than they are used to, put mail of a bad reputation into the spam folder,
+ * and blocklist. A model, not a measurement: docs/caps-statistics.md has its formulas, `postrider caps fit`
+ * takes what it can from an operator's own counts, and `--sweep receivers.NAME=...` shows how much an answer
+ * depends on a number.
  */
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
@@ -57,7 +58,10 @@ export const DEFAULT_RECEIVERS: ReceiverModel = {
 
 const compiled = Compile(Type.Partial(ReceiverFile, strict));
 
-/** The numbers that differ from the model, or an Error that names the field and the reason; `caps fit` writes more. */
+/**
+ * The numbers that differ from the model, or an Error that names the field and the reason; `caps fit` writes
+ * more.
+ */
 export function checkReceivers(json: unknown): Partial<ReceiverModel> {
   const receivers = (json as { receivers?: unknown } | null)?.receivers ?? json;
   if (!compiled.Check(receivers))

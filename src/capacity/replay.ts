@@ -1,13 +1,14 @@
 /**
- * Days gone by under another policy: the mail that really came flows through the caps that this policy would have
- * given, from the state and under the overrides of then. Pure. The rules are those of production: the ledger's room, the
- * policy's evaluation.
+ * Days gone by under another policy: the mail that really came flows through the caps that this policy would
+ * have given, from the state and under the overrides of then. Pure. The rules are those of production: the
+ * ledger's room, the policy's evaluation.
  *
- * What is not known is assumed, and the day is marked as censored: what would have become of mail that did not go then
- * is taken to be what became of the rest of that day; and whoever had to wait may have asked for less than there was.
+ * What is not known is assumed, and the day is marked as censored: what would have become of mail that did
+ * not go then is taken to be what became of the rest of that day; and whoever had to wait may have asked for
+ * less than there was.
  *
- * A span may start and end within a day: what went, waited and was decided before it is where both sides start, and
- * counts for neither.
+ * A span may start and end within a day: what went, waited and was decided before it is where both sides
+ * start, and counts for neither.
  */
 
 import { DAY_MS } from "../clock.ts";

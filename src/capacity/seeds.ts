@@ -1,6 +1,6 @@
 /**
- * Many simulated workspaces, each with the next seed, on as many threads as there are cores. What comes out is the
- * same on one thread: a run depends on its seed alone.
+ * Many simulated workspaces, each with the next seed, on as many threads as there are cores. What comes out
+ * is the same on one thread: a run depends on its seed alone.
  */
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -25,8 +25,8 @@ export async function simulateSeeds(range: SeedRange, threads: number, onRun: ()
 }
 
 /**
- * The compiled file, even when this one runs from the sources: a thread has no TypeScript loader. null: it is not there, or
- * the sources have changed since.
+ * The compiled file, even when this one runs from the sources: a thread has no TypeScript loader. null: it is
+ * not there, or the sources have changed since.
  */
 function compiledThread(): string | null {
   const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));

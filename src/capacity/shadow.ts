@@ -1,6 +1,6 @@
 /**
- * The shadow policy: judged beside the policy in force, on the same evidence, from the state that the workspace has when
- * it begins. It writes what it would have done, and changes no cap.
+ * The shadow policy: judged beside the policy in force, on the same evidence, from the state that the
+ * workspace has when it begins. It writes what it would have done, and changes no cap.
  */
 
 import type { Sql } from "../record/db/connect.ts";

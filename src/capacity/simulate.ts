@@ -1,11 +1,13 @@
 /**
- * One simulated workspace: its mail arrives bin by bin, finds room in the quota, waits for the caps, goes, bounces and
- * is complained about; receivers react to the address it comes from; and the policy moves its caps. Quota and caps are
- * the ledger of production (rules/ledger.ts) and the policy is the policy of production, on a clock of its own. Mail is
- * counted, never held one by one, so that 60 days take milliseconds.
+ * One simulated workspace: its mail arrives bin by bin, finds room in the quota, waits for the caps, goes,
+ * bounces and is complained about; receivers react to the address it comes from; and the policy moves its
+ * caps. Quota and caps are the ledger of production (rules/ledger.ts) and the policy is the policy of
+ * production, on a clock of its own. Mail is counted, never held one by one, so that 60 days take
+ * milliseconds.
  *
- * Each bin: evaluate what is known, let mail arrive, let transactional mail go and then automation mail, oldest first,
- * and count what became of it, with what is heard late of earlier mail. Senders that share the address live in step.
+ * Each bin: evaluate what is known, let mail arrive, let transactional mail go and then automation mail,
+ * oldest first, and count what became of it, with what is heard late of earlier mail. Senders that share the
+ * address live in step.
  */
 
 import { DAY_MS } from "../clock.ts";
@@ -75,7 +77,10 @@ export type SimulatedCapChange = {
   harm: Harm | null;
 };
 
-/** A day as a chart shows it: the largest cap in force, what arrived, what waited when it ended, and the receivers. */
+/**
+ * A day as a chart shows it: the largest cap in force, what arrived, what waited when it ended, and the
+ * receivers.
+ */
 export type SimulatedDay = DayCounts & {
   cap: number;
   demand: number;
@@ -103,7 +108,10 @@ export type Run = {
   badWaiting: number | null;
   /** Recipients that stayed with another sender until the cap had room; null: all mail comes here. */
   elsewhere: number | null;
-  /** Bad mail that had gone when the policy took its first step, and when it paused automation mail; or all of it. */
+  /**
+   * Bad mail that had gone when the policy took its first step, and when it paused automation mail; or all of
+   * it.
+   */
   badBeforeFreeze: number;
   badBeforePause: number;
   /** From the counts that prove harm to the first step, in minutes; null: nothing bad was proven. */
@@ -406,7 +414,9 @@ function evaluateNow(world: World, bin: number): void {
   today.cap = Math.max(today.cap, allowance.capDay);
 }
 
-/** No more looks than may find something: mail alone finds nothing but what the shares of sources make of it. */
+/**
+ * No more looks than may find something: mail alone finds nothing but what the shares of sources make of it.
+ */
 function isWorthALook(world: World, now: number): boolean {
   return world.moved.events || (opensAWindow(world, now) && world.recent.some(hasSources));
 }
@@ -627,7 +637,10 @@ function hear(world: World, bin: number): void {
   });
 }
 
-/** Where complaints come from: of an event its own source, of mail with sources those, of other mail the providers. */
+/**
+ * Where complaints come from: of an event its own source, of mail with sources those, of other mail the
+ * providers.
+ */
 function complainingOf(
   { events, providers }: World,
   workload: Workload | null,

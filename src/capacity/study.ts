@@ -1,6 +1,7 @@
 /**
- * A study: one policy, or two, on many simulated workspaces of a scenario, and what came out. It is what the table, the
- * JSON file and the HTML report show. The same seeds meet each policy, so that they differ by nothing else.
+ * A study: one policy, or two, on many simulated workspaces of a scenario, and what came out. It is what the
+ * table, the JSON file and the HTML report show. The same seeds meet each policy, so that they differ by
+ * nothing else.
  */
 import { messageOf } from "../caught.ts";
 import {
@@ -67,7 +68,10 @@ export type Sweep = { parameter: string; values: number[] };
 /** `difference`: from the first point, seed by seed. */
 export type SweepPoint = { value: number; measures: Measures; difference: Differences | null };
 
-/** What a policy lets through against what it holds back, from strict to loose; `factor` 1 is the policy itself. */
+/**
+ * What a policy lets through against what it holds back, from strict to loose; `factor` 1 is the policy
+ * itself.
+ */
 export type TradeOff = { name: string; points: { factor: number; badSent: number; delayedShare: number }[] };
 
 export type Study = Setup & {
@@ -221,7 +225,9 @@ export function readSweep(text: string): Sweep {
   return { parameter, values: [...new Set(values)] };
 }
 
-/** The policy with one number changed, by its path in the file; or the scenario, with one of its receivers. */
+/**
+ * The policy with one number changed, by its path in the file; or the scenario, with one of its receivers.
+ */
 export function withParameter(
   policy: Policy,
   scenario: Scenario,
@@ -264,7 +270,9 @@ function schemaOf(parameter: string): ParameterSchema | undefined {
   return schema;
 }
 
-/** The same policy with every rate of harm and the growth moved by a factor: under 1 stricter, over 1 looser. */
+/**
+ * The same policy with every rate of harm and the growth moved by a factor: under 1 stricter, over 1 looser.
+ */
 function loosened(policy: Policy, factor: number): Policy {
   const rate = (value: number) => Math.min(1, value * factor);
   const both = <T extends { bounce: number; complaint: number }>(rates: T): T => ({

@@ -1,6 +1,7 @@
 /**
- * What a simulated workspace wants to send and what becomes of it: a scenario, as the files under caps/scenarios/ have it,
- * checked and made ready to be asked bin by bin. A bin is the five minutes of a bucket of the hourly cap.
+ * What a simulated workspace wants to send and what becomes of it: a scenario, as the files under
+ * caps/scenarios/ have it, checked and made ready to be asked bin by bin. A bin is the five minutes of a
+ * bucket of the hourly cap.
  */
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
@@ -247,7 +248,9 @@ export type Workload = {
   sources: readonly SourceShare[];
   /** Sets what follows to a day with this cap; `weekday` 0 is Monday. */
   begin(day: number, weekday: number, capDay: number): void;
-  /** Of that day, what has no room under the cap and stays with another sender; null: all of it comes here. */
+  /**
+   * Of that day, what has no room under the cap and stays with another sender; null: all of it comes here.
+   */
   elsewhere(): number | null;
   /** Recipients that arrive in a bin of that day. */
   arrivals(bin: number): number;
@@ -264,8 +267,8 @@ const SHAPES: Record<"even" | "office" | "evening", readonly number[]> = {
 };
 
 /**
- * A stream's demand of a day follows from the seed, the stream and the day alone: two policies meet the same, whatever
- * they made of the days before.
+ * A stream's demand of a day follows from the seed, the stream and the day alone: two policies meet the same,
+ * whatever they made of the days before.
  */
 export function workloadsOf(scenario: SimulatedSender, seed: number): Workload[] {
   const { volume = 0, quality = 0 } = scenario.spread ?? {};

@@ -1,4 +1,6 @@
-/** `postrider automation`: documents applied, automations listed and paused, their runs looked at and stopped. */
+/**
+ * `postrider automation`: documents applied, automations listed and paused, their runs looked at and stopped.
+ */
 import { readFileSync } from "node:fs";
 import { apply } from "../automation/apply.ts";
 import { messageOf } from "../caught.ts";

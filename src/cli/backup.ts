@@ -1,4 +1,7 @@
-/** `postrider backup` and `postrider restore`: all rows of the record in one file, and back into an empty database. */
+/**
+ * `postrider backup` and `postrider restore`: all rows of the record in one file, and back into an empty
+ * database.
+ */
 import { createReadStream, createWriteStream } from "node:fs";
 import { rename, rm, stat } from "node:fs/promises";
 import type { Readable } from "node:stream";

@@ -1,4 +1,6 @@
-/** `postrider caps evidence import`: what providers tell senders on their own pages, as evidence for the caps. */
+/**
+ * `postrider caps evidence import`: what providers tell senders on their own pages, as evidence for the caps.
+ */
 import { readFileSync, statSync } from "node:fs";
 import { Readable } from "node:stream";
 import { csvRecords } from "../audience/csv.ts";
@@ -23,7 +25,9 @@ type Column = (typeof COLUMNS)[number];
 type ImportedRow = { place: string } & { [name in Column]?: string | undefined };
 type ImportedDay = Omit<NewPostmasterDay, "workspaceId">;
 
-/** All rows are read before one is written: a file is imported whole or not at all, and again without harm. */
+/**
+ * All rows are read before one is written: a file is imported whole or not at all, and again without harm.
+ */
 export async function importEvidence({ sql, clock }: Context, file: string, options: OutputOptions) {
   const today = Math.floor(clock.now() / DAY_MS);
   const given = await rowsOf(file);

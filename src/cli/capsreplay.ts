@@ -1,4 +1,7 @@
-/** `postrider caps replay` and `caps compare`: what another policy would have done with the mail that really came. */
+/**
+ * `postrider caps replay` and `caps compare`: what another policy would have done with the mail that really
+ * came.
+ */
 import { InvalidArgumentError } from "commander";
 import { heardWith } from "../capacity/heard.ts";
 import { policyInForce } from "../capacity/inforce.ts";

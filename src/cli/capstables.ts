@@ -1,4 +1,6 @@
-/** `postrider caps tables`: what the statistics of a policy cost healthy senders, and what they let through. */
+/**
+ * `postrider caps tables`: what the statistics of a policy cost healthy senders, and what they let through.
+ */
 import type { Measure } from "../capacity/policy/evidence.ts";
 import { percent } from "../capacity/policy/evidence.ts";
 import { DEFAULT_POLICY, type Policy } from "../capacity/policy.ts";

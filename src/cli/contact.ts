@@ -195,8 +195,8 @@ function consentOf(source: string, now: number): GivenConsent {
 type MarkedContact = { audienceId: string; size: number; head: string };
 
 /**
- * How far an import got, beside its file: only for the same file, by its size and how it begins, into the same audience.
- * A mark that is there is whole, whenever the import was killed.
+ * How far an import got, beside its file: only for the same file, by its size and how it begins, into the
+ * same audience. A mark that is there is whole, whenever the import was killed.
  */
 class Bookmark {
   readonly #path: string;

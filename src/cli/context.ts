@@ -1,6 +1,6 @@
 /**
- * What a command works with: the stores named by the environment, or those of the running `npm start`, found through
- * its ready.json.
+ * What a command works with: the stores named by the environment, or those of the running `npm start`, found
+ * through its ready.json.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * `postrider domain`: which domains a workspace may write from, the keys that sign its mail, what DNS has to say of both,
- * and whether it does.
+ * `postrider domain`: which domains a workspace may write from, the keys that sign its mail, what DNS has to
+ * say of both, and whether it does.
  */
 import { Resolver } from "node:dns/promises";
 import {

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 import { CommanderError } from "commander";
 /**
- * The `postrider` command. One line on stderr, and exit status 1 for bad input, 2 for bad usage, 69 for a store that
- * cannot be reached, 78 for bad settings.
+ * The `postrider` command. One line on stderr, and exit status 1 for bad input, 2 for bad usage, 69 for a
+ * store that cannot be reached, 78 for bad settings.
  */
 import { messageOf } from "../caught.ts";
 import { CONFIG_EXIT, ConfigError } from "../config.ts";

@@ -1,7 +1,8 @@
 /**
- * How commands speak: a table for people, JSON for programs, one line for what went wrong. All that they print goes
- * through here. Stored text may hold anything, and a terminal obeys some of it: control characters, and those that turn
- * text around, are shown as U+FFFD. Line breaks stay, as the commands write them.
+ * How commands speak: a table for people, JSON for programs, one line for what went wrong. All that they
+ * print goes through here. Stored text may hold anything, and a terminal obeys some of it: control
+ * characters, and those that turn text around, are shown as U+FFFD. Line breaks stay, as the commands write
+ * them.
  */
 const OBEYED = /(?!\n)[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]/gu;
 const SHOWN = "\ufffd";

@@ -3,7 +3,10 @@ import { readFileSync } from "node:fs";
 import { Command } from "commander";
 import { EXAMPLES } from "./examples.ts";
 
-/** What can be typed. One is loaded when it is named; all of them, for help and for what is misspelt, take 50 ms of CPU. */
+/**
+ * What can be typed. One is loaded when it is named; all of them, for help and for what is misspelt, take 50
+ * ms of CPU.
+ */
 const COMMANDS: Record<string, () => Promise<Command>> = {
   serve: async () => (await import("./commands/serve.ts")).serveCommand(),
   migrate: async () => (await import("./commands/migrate.ts")).migrateCommand(),
@@ -60,7 +63,10 @@ export async function makeProgram(word = ""): Promise<Command> {
   return program;
 }
 
-/** Before Commander looks for required options: of `--workspce ID` it would say only that `--workspace` is missing. */
+/**
+ * Before Commander looks for required options: of `--workspce ID` it would say only that `--workspace` is
+ * missing.
+ */
 function nameUnknownOptionFirst(command: Command & { unknownOption?(flag: string): void }): void {
   if (command.commands.length > 0) return;
   const parse = command.parseOptions.bind(command);

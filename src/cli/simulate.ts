@@ -1,6 +1,6 @@
 /**
- * `postrider caps simulate`: a policy on simulated workspaces, as a table, as JSON and as an HTML report. Needs neither
- * Redis nor Postgres; the policy and the windows are those of the engine.
+ * `postrider caps simulate`: a policy on simulated workspaces, as a table, as JSON and as an HTML report.
+ * Needs neither Redis nor Postgres; the policy and the windows are those of the engine.
  */
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { basename } from "node:path";

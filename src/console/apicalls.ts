@@ -12,7 +12,10 @@ const BASE = "/api/v1/";
 
 type AskedOfApi = { name: string; erases: boolean };
 
-/** The API as plain calls: `refusal` is asked before the body is read, `before` when the handler is about to run. */
+/**
+ * The API as plain calls: `refusal` is asked before the body is read, `before` when the handler is about to
+ * run.
+ */
 export type RequestOfApi = Pick<
   ConsoleRequest,
   "method" | "path" | "query" | "hasBody" | "head" | "body" | "dropBody" | "onGone"
@@ -66,7 +69,10 @@ export async function answerOfApi(
   return answer;
 }
 
-/** POST /emails with a body of our own, for whoever asked. It is allowed to every role, and noted by who calls this. */
+/**
+ * POST /emails with a body of our own, for whoever asked. It is allowed to every role, and noted by who calls
+ * this.
+ */
 export function sendFor(
   door: ApiDoor,
   { request, session, workspace }: VisitOf<KnownWorkspace>,

@@ -1,4 +1,6 @@
-/** Sending caps: where they stand and why, what they will be, what another policy would do, and the simulator. */
+/**
+ * Sending caps: where they stand and why, what they will be, what another policy would do, and the simulator.
+ */
 import { readFileSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import Type, { type Static } from "typebox";
@@ -181,7 +183,9 @@ async function policy({ sql }: CapParts, visit: VisitOf<KnownWorkspace>): Promis
   return { status: 200, body };
 }
 
-/** The policy that is tried beside it, and what each of them did to this workspace since; null: there is none. */
+/**
+ * The policy that is tried beside it, and what each of them did to this workspace since; null: there is none.
+ */
 async function shadowOf(sql: Sql, { workspace: { id }, now }: VisitOf<KnownWorkspace>) {
   const shadow = await shadowInForce(sql);
   if (!shadow) return null;

@@ -131,7 +131,9 @@ async function importFile(
 
 const NO_DETAILS = { ipAddress: null, userAgent: null, wording: null, textVersion: null };
 
-/** Goes on when the tab is closed; a process that ends takes it along, and the file can be imported once more. */
+/**
+ * Goes on when the tab is closed; a process that ends takes it along, and the file can be imported once more.
+ */
 async function run(
   { commit, clock, onFault }: ContactCallParts,
   state: ImportState,

@@ -1,7 +1,7 @@
 /**
- * HTML of others in a frame of the page. Its own policy closes it in: no script, no form, no frame, nothing from
- * elsewhere but pictures where they are asked for; and `sandbox` gives it an origin that nobody shares, and keeps it from
- * going elsewhere by itself.
+ * HTML of others in a frame of the page. Its own policy closes it in: no script, no form, no frame, nothing
+ * from elsewhere but pictures where they are asked for; and `sandbox` gives it an origin that nobody shares,
+ * and keeps it from going elsewhere by itself.
  */
 import { randomBytes } from "node:crypto";
 import { type ConsoleAnswer, deny } from "./refusal.ts";

@@ -1,6 +1,6 @@
 /**
- * Passwords, checked a few at a time: each takes 32 MB and a third of a second of a core. More than a few waiting are
- * refused, so that strangers who try passwords keep nobody from anything else.
+ * Passwords, checked a few at a time: each takes 32 MB and a third of a second of a core. More than a few
+ * waiting are refused, so that strangers who try passwords keep nobody from anything else.
  */
 import { checkPassword, hashPassword, unknownHash } from "../admission/password.ts";
 import { Unavailable } from "../admission/unavailable.ts";

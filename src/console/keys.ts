@@ -1,4 +1,7 @@
-/** API keys of a workspace: made with the presets of the contract, shown once, listed with their last use, revoked. */
+/**
+ * API keys of a workspace: made with the presets of the contract, shown once, listed with their last use,
+ * revoked.
+ */
 
 import Type, { type Static } from "typebox";
 import type { KeyRefusal, Keyring } from "../admission/keyring.ts";

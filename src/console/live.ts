@@ -1,6 +1,7 @@
 /**
- * What happens, told as it happens (server-sent events). All tabs of a workspace share one look a second at the record:
- * at its events where they are written, else at its newest e-mails. Whoever loses session or membership is told no more.
+ * What happens, told as it happens (server-sent events). All tabs of a workspace share one look a second at
+ * the record: at its events where they are written, else at its newest e-mails. Whoever loses session or
+ * membership is told no more.
  */
 import type { ServerResponse } from "node:http";
 import type { Sql } from "../record/db/connect.ts";

@@ -1,6 +1,7 @@
 /**
- * The Markdown that docs/ is written in, as HTML: headings, paragraphs, lists, tables, fenced code, links, code, bold and
- * italics. All text is escaped before anything else is looked at, so that no page can bring markup of its own.
+ * The Markdown that docs/ is written in, as HTML: headings, paragraphs, lists, tables, fenced code, links,
+ * code, bold and italics. All text is escaped before anything else is looked at, so that no page can bring
+ * markup of its own.
  */
 export type PageSection = { id: string; title: string; level: number; text: string };
 export type Rendered = { title: string; html: string; sections: PageSection[] };

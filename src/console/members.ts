@@ -1,6 +1,6 @@
 /**
- * The people of a workspace: their roles, and invitations. The link of an invitation goes by mail to the address alone: who
- * has it has shown that the address is theirs, and gets an account with it.
+ * The people of a workspace: their roles, and invitations. The link of an invitation goes by mail to the
+ * address alone: who has it has shown that the address is theirs, and gets an account with it.
  */
 import Type, { type Static } from "typebox";
 import { identity, parseMailbox } from "../address.ts";

@@ -1,4 +1,7 @@
-/** The endpoints of the OpenAPI document as HTML: what each takes and answers, and how to call it from three languages. */
+/**
+ * The endpoints of the OpenAPI document as HTML: what each takes and answers, and how to call it from three
+ * languages.
+ */
 import { escapeHtml } from "./markdown.ts";
 
 type DocumentSchema = Record<string, unknown>;

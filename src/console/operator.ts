@@ -1,4 +1,7 @@
-/** What operators see and do: all workspaces, the whole queue, and finding a mail. No mail's contents, and no contacts. */
+/**
+ * What operators see and do: all workspaces, the whole queue, and finding a mail. No mail's contents, and no
+ * contacts.
+ */
 import Type from "typebox";
 import { parseMailbox } from "../address.ts";
 import type { Keyring } from "../admission/keyring.ts";

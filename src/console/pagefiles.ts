@@ -1,7 +1,7 @@
 /**
- * The page of the console: the files that the build made, read once and served from memory, compressed beforehand. A path
- * below /console that names no file is a place within the page, and answers the page. Nothing is looked up on disk for a
- * request, so no path leads out of the folder.
+ * The page of the console: the files that the build made, read once and served from memory, compressed
+ * beforehand. A path below /console that names no file is a place within the page, and answers the page.
+ * Nothing is looked up on disk for a request, so no path leads out of the folder.
  */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * /docs: the guides of docs/ and the endpoints of the API, as plain pages that need no script and no network. Each page is
- * made when it is first asked for, and kept.
+ * /docs: the guides of docs/ and the endpoints of the API, as plain pages that need no script and no network.
+ * Each page is made when it is first asked for, and kept.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { basename } from "node:path";

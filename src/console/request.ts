@@ -1,4 +1,7 @@
-/** One request to the console: its head, its cookies and its body, which is bounded and counted as the API counts them. */
+/**
+ * One request to the console: its head, its cookies and its body, which is bounded and counted as the API
+ * counts them.
+ */
 import type { IncomingMessage } from "node:http";
 import { ownerOf } from "../rules/visitor.ts";
 
@@ -111,7 +114,10 @@ export class ConsoleRequest {
     });
   }
 
-  /** Memory for what the answer is made of; false: there is none. Held, as the body is, until the answer has left. */
+  /**
+   * Memory for what the answer is made of; false: there is none. Held, as the body is, until the answer has
+   * left.
+   */
   takeRoom(bytes: number): boolean {
     if (!this.#options.room.take(this.owner, bytes)) return false;
     this.#bytesHeld += bytes;

@@ -1,6 +1,6 @@
 /**
- * The HTTP server of the console: pages from memory, calls by session, and with every answer the headers that keep other
- * sites from showing, reading or driving it.
+ * The HTTP server of the console: pages from memory, calls by session, and with every answer the headers that
+ * keep other sites from showing, reading or driving it.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -21,7 +21,10 @@ const DRAIN_MS_MAX = 2_000;
 /** Of a reader, amid an answer. */
 const SILENCE_MS_MAX = 60_000;
 
-/** Everything from our own origin, nothing inline. Frames are mail that is looked at: their own answer closes them in. */
+/**
+ * Everything from our own origin, nothing inline. Frames are mail that is looked at: their own answer closes
+ * them in.
+ */
 const PAGE_POLICY = [
   "default-src 'none'",
   "script-src 'self'",

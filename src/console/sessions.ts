@@ -1,6 +1,6 @@
 /**
- * Who is signed in. A session is a random token in a cookie; the record has its hash. The token against forged requests
- * follows from it and the server's secret, so that nobody else can know it.
+ * Who is signed in. A session is a random token in a cookie; the record has its hash. The token against
+ * forged requests follows from it and the server's secret, so that nobody else can know it.
  */
 import { createHash, createHmac, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto";
 import { DAY_MS } from "../clock.ts";
@@ -40,7 +40,10 @@ export class Sessions {
     this.#isSecure = isSecure;
   }
 
-  /** A new one, whatever cookie the request came with: that one ends. `cookie` is the header that sets it; null: there is none. */
+  /**
+   * A new one, whatever cookie the request came with: that one ends. `cookie` is the header that sets it;
+   * null: there is none.
+   */
   async begin(
     request: ConsoleRequest,
     { id: accountId, passwordHash }: ProvenAccount,

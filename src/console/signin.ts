@@ -270,7 +270,10 @@ async function changePassword(
   return { status: 200, body: { object: "account", id } };
 }
 
-/** Answered before anything is looked up, so that neither answer nor time says whether there is such an account. */
+/**
+ * Answered before anything is looked up, so that neither answer nor time says whether there is such an
+ * account.
+ */
 async function askReset(
   parts: SignInParts,
   { request, body: { email }, now }: Visit<Static<typeof AskedReset>>,

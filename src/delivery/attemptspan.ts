@@ -1,4 +1,7 @@
-/** The attempt to deliver an e-mail, as part of the trace of the request that it came with. No addresses, no replies in full. */
+/**
+ * The attempt to deliver an e-mail, as part of the trace of the request that it came with. No addresses, no
+ * replies in full.
+ */
 import type { HeldBag, OpenEmail } from "../record/mail/bagleases.ts";
 import type { Reply } from "../smtp/reply.ts";
 import { beginSpan, type TraceSpan } from "../trace.ts";

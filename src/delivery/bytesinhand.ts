@@ -1,6 +1,6 @@
 /**
- * A limit on the bytes held at once. Requests are served in order, so that small ones do not overtake a large one for
- * ever. A request larger than the limit is served when nothing else is held.
+ * A limit on the bytes held at once. Requests are served in order, so that small ones do not overtake a large
+ * one for ever. A request larger than the limit is served when nothing else is held.
  */
 export class ByteBudget {
   readonly #bytes: number;
@@ -13,8 +13,8 @@ export class ByteBudget {
   }
 
   /**
-   * Holds room while `work` runs, and frees it however that ends. False, without running it, when there is no room in
-   * time.
+   * Holds room while `work` runs, and frees it however that ends. False, without running it, when there is no
+   * room in time.
    */
   async with(wanted: number, waitMs: number, work: () => Promise<void>): Promise<boolean> {
     const bytes = Math.min(wanted, this.#bytes);

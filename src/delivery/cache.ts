@@ -1,7 +1,7 @@
 /**
- * A cache of lookups, by name. An entry is kept as long as its answer is valid. Parallel requests for one name share
- * one lookup. When a lookup fails, the previous answer is used for another hour. At its limit the oldest entry is
- * dropped.
+ * A cache of lookups, by name. An entry is kept as long as its answer is valid. Parallel requests for one
+ * name share one lookup. When a lookup fails, the previous answer is used for another hour. At its limit the
+ * oldest entry is dropped.
  */
 export type Learnt<T> = {
   value: T;

@@ -1,24 +1,26 @@
 /**
- * One receiver: the hosts that take the mail of all domains with the same MX set, and the conversations we have with
- * them.
+ * One receiver: the hosts that take the mail of all domains with the same MX set, and the conversations we
+ * have with them.
  *
  *   unknown --- the first conversation ---> open <--- any conversation ---+
  *      |                                     |                            |
  *      +--- no host lets us in ---> down <---+                            |
  *                                    |--- its time is over: one conversation at a time asks again
  *
- * Hosts are tried by preference, equal ones in turn; a later rank only while no host of an earlier one is reachable.
- * While the destination is down, every mail is answered with the last error and retried by the schedule.
+ * Hosts are tried by preference, equal ones in turn; a later rank only while no host of an earlier one is
+ * reachable. While the destination is down, every mail is answered with the last error and retried by the
+ * schedule.
  *
  * Shaping rules may limit it further, for all workers together: see limited.ts.
  *
- * The number of conversations adapts, as TCP does. It starts small, grows by one after as many deliveries as there are
- * conversations while mails waited, and is halved when the receiver disconnects or says that there are too many.
+ * The number of conversations adapts, as TCP does. It starts small, grows by one after as many deliveries as
+ * there are conversations while mails waited, and is halved when the receiver disconnects or says that there
+ * are too many.
  *
- * STARTTLS is used when offered. Where the handshake fails, the host gets mail without TLS for a while, unless TLS is
- * required. This gives nothing away: certificates of MX hosts are not verified, so an attacker who can break the
- * handshake can also answer it. A host with a need of its own (tlsneed.ts) gets no mail before the connection has
- * proved what is needed, whatever the settings say.
+ * STARTTLS is used when offered. Where the handshake fails, the host gets mail without TLS for a while,
+ * unless TLS is required. This gives nothing away: certificates of MX hosts are not verified, so an attacker
+ * who can break the handshake can also answer it. A host with a need of its own (tlsneed.ts) gets no mail
+ * before the connection has proved what is needed, whatever the settings say.
  */
 
 import { createHash } from "node:crypto";
@@ -188,8 +190,8 @@ export class Destination implements Roommate {
   }
 
   /**
-   * Several domains share this destination, and each is looked up at its own time: the latest addresses are used. All
-   * of them have the same hosts, so no mail goes to a host that its own domain does not name.
+   * Several domains share this destination, and each is looked up at its own time: the latest addresses are
+   * used. All of them have the same hosts, so no mail goes to a host that its own domain does not name.
    */
   follow({ learntAt, stops }: MailRoute): void {
     if (learntAt <= this.#learntAt) return;
@@ -284,7 +286,10 @@ export class Destination implements Roommate {
     };
   }
 
-  /** When few connections are left, each destination gets at most its share, and one that has more closes some. */
+  /**
+   * When few connections are left, each destination gets at most its share, and one that has more closes
+   * some.
+   */
   #socketsMax(): number {
     const { max, free, users } = this.#sockets;
     const share = Math.max(1, Math.floor(max / Math.max(1, users())));

@@ -1,10 +1,11 @@
 /**
- * The courier that delivers directly: a mail goes to the MX hosts of its recipients' domains, in one SMTP transaction
- * per destination. Replies are in the order of the recipients.
+ * The courier that delivers directly: a mail goes to the MX hosts of its recipients' domains, in one SMTP
+ * transaction per destination. Replies are in the order of the recipients.
  *
- * Promises: a slow, silent or dead destination delays only its own mail. All slow destinations together hold at most
- * half of the mails in progress; beyond that the longest queue returns its last mails as busy, and they are tried again
- * later. At most a quarter of the mails waits long for DNS. Conversations, destinations and caches are bounded.
+ * Promises: a slow, silent or dead destination delays only its own mail. All slow destinations together hold
+ * at most half of the mails in progress; beyond that the longest queue returns its last mails as busy, and
+ * they are tried again later. At most a quarter of the mails waits long for DNS. Conversations, destinations
+ * and caches are bounded.
  */
 import { atMost } from "../clock.ts";
 import type { Shape, SourceAddress } from "../shaping/match.ts";
@@ -383,7 +384,10 @@ export class Direct implements Courier {
     return replies;
   }
 
-  /** On a timer, not per mail: when slow destinations hold all the room, no mail is sent that could trigger it. */
+  /**
+   * On a timer, not per mail: when slow destinations hold all the room, no mail is sent that could trigger
+   * it.
+   */
   #makeRoom(): void {
     const slow = [...this.#used].filter(({ waitedMs }) => waitedMs >= SLOW_MS);
     let excess = slow.reduce((sum, { inside }) => sum + inside, 0) - this.#options.mailsMax / 2;

@@ -1,6 +1,7 @@
 /**
- * What this worker does for each recipient domain: e-mails in flight, deliveries a minute, and the last refusals. Every few
- * seconds they go to Redis, where `postrider queue` reads those of all workers; nothing depends on them.
+ * What this worker does for each recipient domain: e-mails in flight, deliveries a minute, and the last
+ * refusals. Every few seconds they go to Redis, where `postrider queue` reads those of all workers; nothing
+ * depends on them.
  */
 
 import type { Mailbox } from "../address.ts";

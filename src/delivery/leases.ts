@@ -1,7 +1,8 @@
 /**
- * The leases of this worker, renewed together every three seconds. No e-mail may start its DATA when the last renewal
- * is more than ten seconds old: another worker may soon take the bag. Nor may an e-mail of a suspended workspace, which
- * the renewal reports; its lease is kept for the answers to mails already started. Times are monotonic.
+ * The leases of this worker, renewed together every three seconds. No e-mail may start its DATA when the last
+ * renewal is more than ten seconds old: another worker may soon take the bag. Nor may an e-mail of a
+ * suspended workspace, which the renewal reports; its lease is kept for the answers to mails already started.
+ * Times are monotonic.
  */
 
 import type { Sql } from "../record/db/connect.ts";

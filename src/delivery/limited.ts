@@ -1,7 +1,8 @@
 /**
- * What shaping rules mean for the mail of one pool of connections: how many there may be, when the next mail may go, and
- * which mail must wait elsewhere. A mail whose turn is near waits in the pool; one whose turn is far is answered with the
- * time of its turn, so that it holds nothing meanwhile and is not tried again and again.
+ * What shaping rules mean for the mail of one pool of connections: how many there may be, when the next mail
+ * may go, and which mail must wait elsewhere. A mail whose turn is near waits in the pool; one whose turn is
+ * far is answered with the time of its turn, so that it holds nothing meanwhile and is not tried again and
+ * again.
  */
 import { type MailReceiver, NO_SHAPE, type Shape, type SourceAddress } from "../shaping/match.ts";
 import { NO_LIMITS, type Room, type RoomLimits, type Roommate } from "../shaping/rooms.ts";

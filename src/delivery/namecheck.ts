@@ -1,6 +1,6 @@
 /**
- * Checks that EHLO_NAME resolves to an address and that the PTR record of this address names it. Large receivers refuse
- * or throttle senders for which this does not hold (RFC 1912, 2.1).
+ * Checks that EHLO_NAME resolves to an address and that the PTR record of this address names it. Large
+ * receivers refuse or throttle senders for which this does not hold (RFC 1912, 2.1).
  */
 import { Resolver } from "node:dns/promises";
 import { ownName } from "../smtp/ownname.ts";

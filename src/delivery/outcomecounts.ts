@@ -1,6 +1,7 @@
 /**
- * What became of recipients, for the metrics: by destination group, stream and outcome, and each attempt by how far it got
- * and how long it took. Groups are the providers of the shaping file, so that there are as many as the operator named.
+ * What became of recipients, for the metrics: by destination group, stream and outcome, and each attempt by
+ * how far it got and how long it took. Groups are the providers of the shaping file, so that there are as
+ * many as the operator named.
  */
 import { type Count, Counter, Histogram, LONG_SECONDS } from "../meter.ts";
 import type { Outcome } from "../outcome/outcome.ts";

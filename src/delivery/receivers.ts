@@ -1,4 +1,6 @@
-/** What `direct` and a test mail ask about receivers, as the settings describe it: DNS, policies, authorities. */
+/**
+ * What `direct` and a test mail ask about receivers, as the settings describe it: DNS, policies, authorities.
+ */
 import { Resolver } from "node:dns/promises";
 import { readFileSync } from "node:fs";
 import { createSecureContext, rootCertificates, type SecureContext } from "node:tls";

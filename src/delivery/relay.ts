@@ -1,9 +1,9 @@
 /**
- * The courier to one smarthost, for all mail. To shaping rules it is one receiver, and the destination `smarthost`; a
- * suspended domain gets no mail through it.
+ * The courier to one smarthost, for all mail. To shaping rules it is one receiver, and the destination
+ * `smarthost`; a suspended domain gets no mail through it.
  *
- * While the smarthost is unreachable, connections are tried one at a time, 100 ms to 5 s apart. Mails wait meanwhile,
- * and are sent when it is back.
+ * While the smarthost is unreachable, connections are tried one at a time, 100 ms to 5 s apart. Mails wait
+ * meanwhile, and are sent when it is back.
  */
 
 import type { Shape } from "../shaping/match.ts";
@@ -26,8 +26,9 @@ export type RelayOptions = PoolOptions & {
 };
 
 /**
- * E-mails that wait for a connection, so that none of these is idle while the next bag is claimed and loaded: 40 ms at
- * 12,000 a second. Each e-mail that waits longer costs the collector of garbage more: 1,000 cost 8% of a worker's CPU.
+ * E-mails that wait for a connection, so that none of these is idle while the next bag is claimed and loaded:
+ * 40 ms at 12,000 a second. Each e-mail that waits longer costs the collector of garbage more: 1,000 cost 8%
+ * of a worker's CPU.
  */
 const AHEAD = 500;
 const BACKOFF_MS_MIN = 100;
@@ -39,7 +40,8 @@ export type RelaySettings = SmarthostSettings & {
 };
 
 /**
- * The relay that the settings describe. A fault is logged once when the smarthost becomes unreachable, not per attempt.
+ * The relay that the settings describe. A fault is logged once when the smarthost becomes unreachable, not
+ * per attempt.
  */
 export function relayCourier(
   url: string,

@@ -1,6 +1,6 @@
 /**
- * Under which return path the mail of a workspace leaves: below the sender's domain where DNS shows that it leads here,
- * so that SPF aligns with it, and else below the domain of the operator.
+ * Under which return path the mail of a workspace leaves: below the sender's domain where DNS shows that it
+ * leads here, so that SPF aligns with it, and else below the domain of the operator.
  *
  * What is known of a workspace and a domain is believed for ten seconds, so that a mail asks nobody.
  */

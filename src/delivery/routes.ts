@@ -1,17 +1,18 @@
 /**
- * The route of a domain's mail in DNS (RFC 5321, 5.1): its MX hosts by preference, each with the addresses that mail
- * may go to; without MX records, the domain's own address.
+ * The route of a domain's mail in DNS (RFC 5321, 5.1): its MX hosts by preference, each with the addresses
+ * that mail may go to; without MX records, the domain's own address.
  *
- * Domains with equal MX sets share a route, since it is the same receiver, which counts all our connections together.
- * Equal means the whole set and its order: if one more host were allowed, its owner would get the mail of the other
- * domains. Connections go to exactly the addresses checked here, so a name that resolves differently a moment later has
- * no effect.
+ * Domains with equal MX sets share a route, since it is the same receiver, which counts all our connections
+ * together. Equal means the whole set and its order: if one more host were allowed, its owner would get the
+ * mail of the other domains. Connections go to exactly the addresses checked here, so a name that resolves
+ * differently a moment later has no effect.
  *
- * A domain with an MTA-STS policy that says `enforce` has only the hosts that the policy allows, and each of them needs
- * TLS with a valid certificate. So it shares no connections with domains that have the same hosts and no such policy.
+ * A domain with an MTA-STS policy that says `enforce` has only the hosts that the policy allows, and each of
+ * them needs TLS with a valid certificate. So it shares no connections with domains that have the same hosts
+ * and no such policy.
  *
- * Promises: an answer within LOOKUP_MS_MAX, whatever DNS does; nothing throws. Answers are treated as hostile: invalid
- * host names are skipped, and long answers are cut.
+ * Promises: an answer within LOOKUP_MS_MAX, whatever DNS does; nothing throws. Answers are treated as
+ * hostile: invalid host names are skipped, and long answers are cut.
  */
 import { createHash } from "node:crypto";
 import { isIP } from "node:net";
@@ -40,7 +41,10 @@ export type Stop = {
   readonly need: TlsNeed | null;
 };
 export type MailRoute = {
-  /** A digest of the MX set, of the hosts in it that may be used, and of what these must prove: the same for all domains that have all three. */
+  /**
+   * A digest of the MX set, of the hosts in it that may be used, and of what these must prove: the same for
+   * all domains that have all three.
+   */
   readonly name: string;
   /** The whole set. */
   readonly hosts: readonly string[];
@@ -52,7 +56,10 @@ export type MailRoute = {
 
 export type RoutesOptions = {
   dns: Dns;
-  /** The address families we can connect from. IPv6 is used where there is no IPv4: receivers are stricter about it. */
+  /**
+   * The address families we can connect from. IPv6 is used where there is no IPv4: receivers are stricter
+   * about it.
+   */
   readonly families: readonly (4 | 6)[];
   mayCarryTo(address: string): boolean;
   /** The MTA-STS policy of a domain; rejects when it could not be read. Without it no policy is asked for. */
@@ -73,7 +80,9 @@ const NEGATIVE_KEEP_MS = 60_000;
 const UNREAD_KEEP_MS = 1_000;
 const DOMAINS_MAX = 20_000;
 const HOSTS_MAX = 20_000;
-/** Postfix's bound (smtp_mx_address_limit) is on addresses; here one host with many does not hide the next. */
+/**
+ * Postfix's bound (smtp_mx_address_limit) is on addresses; here one host with many does not hide the next.
+ */
 const MX_HOSTS_MAX = 5;
 const ADDRESSES_PER_HOST_MAX = 3;
 /** Hosts used of one answer: more than any domain needs; an answer can hold ten times as many. */
@@ -209,7 +218,9 @@ export class Routes {
   }
 }
 
-/** Domains of one receiver may number the same order differently, and name a host twice: its best rank counts. */
+/**
+ * Domains of one receiver may number the same order differently, and name a host twice: its best rank counts.
+ */
 function ranked(records: readonly { exchange: string; priority: number }[]): Mx[] {
   const best = new Map<string, number>();
   for (const { exchange, priority } of records.slice(0, MX_RECORDS_MAX)) {
@@ -303,7 +314,8 @@ function stopsAt({ host, rank }: Mx, found: FoundAddresses, need: TlsNeed | null
 }
 
 /**
- * After a failure of DNS anything is possible; a forbidden address is final; a host without addresses may be a mistake.
+ * After a failure of DNS anything is possible; a forbidden address is final; a host without addresses may be
+ * a mistake.
  */
 function whyNone(domain: string, found: readonly FoundAddresses[], isImplicit: boolean): Learnt<Reply> {
   const has = (kind: FoundAddresses["kind"]) => found.some((one) => one.kind === kind);
@@ -343,7 +355,10 @@ function dnsFailed(domain: string, failure: DnsFailure, why: string): Learnt<Rep
   };
 }
 
-/** Whatever has been learnt of addresses: what is allowed and what is needed decide whose mail may share a connection. */
+/**
+ * Whatever has been learnt of addresses: what is allowed and what is needed decide whose mail may share a
+ * connection.
+ */
 function nameOf(all: readonly Mx[], needs: readonly string[]): string {
   const set = all.map(({ host, rank }) => `${rank} ${host}`).sort();
   return createHash("sha256")

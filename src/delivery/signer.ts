@@ -1,10 +1,10 @@
 /**
- * Signs mail with the DKIM keys of its workspace. The key of the sender's domain signs, or else that of the nearest
- * parent domain that has one: receivers accept both as the sender's (relaxed alignment).
+ * Signs mail with the DKIM keys of its workspace. The key of the sender's domain signs, or else that of the
+ * nearest parent domain that has one: receivers accept both as the sender's (relaxed alignment).
  *
- * Promises: mail of a domain with a key never leaves unsigned; if signing fails, the reason is returned as a reply. A
- * key that is activated, retired or removed is known to every process within REFRESH_MS. Postgres is asked once per
- * domain in that time, however many mails wait.
+ * Promises: mail of a domain with a key never leaves unsigned; if signing fails, the reason is returned as a
+ * reply. A key that is activated, retired or removed is known to every process within REFRESH_MS. Postgres is
+ * asked once per domain in that time, however many mails wait.
  */
 import { messageOf } from "../caught.ts";
 import { type Sealer, UnusableKey } from "../domain/key.ts";
@@ -38,7 +38,9 @@ export class Signer {
     this.#parts = { refreshMs: REFRESH_MS, ...parts };
   }
 
-  /** The message as it is when no domain of the sender has a key: at once when that is known. Never rejects. */
+  /**
+   * The message as it is when no domain of the sender has a key: at once when that is known. Never rejects.
+   */
   sign(workspaceId: string, domain: string, message: Buffer): Buffer | Promise<Buffer | Reply> {
     const cached = this.#keysOf(workspaceId, domain);
     return cached.found?.length === 0 ? message : this.#signWith(cached.keys, message);

@@ -1,6 +1,6 @@
 /**
- * Checks that the smarthost accepts us: a conversation up to the point where a mail would start, then QUIT. Unlike a
- * plain connection this finds a wrong password, an invalid certificate and a blocked address.
+ * Checks that the smarthost accepts us: a conversation up to the point where a mail would start, then QUIT.
+ * Unlike a plain connection this finds a wrong password, an invalid certificate and a blocked address.
  */
 
 import { Conversation } from "../smtp/conversation.ts";

@@ -1,6 +1,6 @@
 /**
- * One test mail, with every line of the SMTP conversation shown, for an operator who looks into missing mail. It uses
- * the same code as all mail, but is not counted and not stored.
+ * One test mail, with every line of the SMTP conversation shown, for an operator who looks into missing mail.
+ * It uses the same code as all mail, but is not counted and not stored.
  */
 import { Conversation, type Delivery, type Peer } from "../smtp/conversation.ts";
 import type { Envelope } from "../smtp/envelope.ts";

@@ -1,10 +1,11 @@
 /**
- * Counts how connections to receivers were secured, for the reports that their domains ask for (RFC 8460). A session is
- * one connection, counted once for each domain whose mail it carried, or did not carry because it proved too little.
+ * Counts how connections to receivers were secured, for the reports that their domains ask for (RFC 8460). A
+ * session is one connection, counted once for each domain whose mail it carried, or did not carry because it
+ * proved too little.
  *
- * Promises: a mail over a connection that was counted costs two look-ups in memory. Counts are written in groups; those of
- * domains that ask for no reports are dropped before. What is counted is bounded, and lost if the process dies: ten
- * seconds at most.
+ * Promises: a mail over a connection that was counted costs two look-ups in memory. Counts are written in
+ * groups; those of domains that ask for no reports are dropped before. What is counted is bounded, and lost
+ * if the process dies: ten seconds at most.
  */
 import { type Clock, DAY_MS } from "../clock.ts";
 import { isPublic } from "../networks.ts";
@@ -120,7 +121,9 @@ export class TlsCounter {
 
 const SECURED_OR_NOT: ReadonlySet<Phase> = new Set(["mail", "rcpt", "data", "dot"]);
 
-/** In the words of RFC 8460, 4.3; null: nothing was proved and nothing was missed, as where nobody answers. */
+/**
+ * In the words of RFC 8460, 4.3; null: nothing was proved and nothing was missed, as where nobody answers.
+ */
 function judge(route: MailRoute | Reply | null, reply: Reply): SecurityFinding | null {
   const { via, phase, error } = reply;
   if (error === "MX_NOT_IN_POLICY") return { policy: "sts", result: "validation-failure" };

@@ -1,6 +1,7 @@
 /**
- * Keys that sign the mail of a domain: made here or brought as PEM, and sealed for the record. A sealed key opens only
- * under the server's secret, and only as the key it was sealed for: moved to another row, it does not open.
+ * Keys that sign the mail of a domain: made here or brought as PEM, and sealed for the record. A sealed key
+ * opens only under the server's secret, and only as the key it was sealed for: moved to another row, it does
+ * not open.
  */
 import {
   createCipheriv,
@@ -105,7 +106,10 @@ export class Sealer {
     return Buffer.concat([iv, sealed, cipher.final(), cipher.getAuthTag()]);
   }
 
-  /** Throws `UnusableKey` when the secret is another than it was sealed under, or the key was sealed as another. */
+  /**
+   * Throws `UnusableKey` when the secret is another than it was sealed under, or the key was sealed as
+   * another.
+   */
   open(name: KeyName, sealed: Buffer): KeyObject {
     try {
       const iv = sealed.subarray(0, IV_BYTES);

@@ -1,12 +1,12 @@
 /**
- * Who may write as whom: the nearest verified domain at or above that of the sender decides, and it belongs to one
- * workspace.
+ * Who may write as whom: the nearest verified domain at or above that of the sender decides, and it belongs
+ * to one workspace.
  *
- * Promises: what is allowed again and again is remembered, so that a send asks nobody: at most KEPT_MS, read again in the
- * background before that, and not beyond a change of the workspace's version, which every change of its domains raises.
- * What is refused is asked of the record first, so that a domain that was just verified works at once. All names that are
- * asked for in one turn of the event loop are one query. A workspace that is moving to another cell is refused nothing: that
- * is thrown, since its domains have left.
+ * Promises: what is allowed again and again is remembered, so that a send asks nobody: at most KEPT_MS, read
+ * again in the background before that, and not beyond a change of the workspace's version, which every change
+ * of its domains raises. What is refused is asked of the record first, so that a domain that was just
+ * verified works at once. All names that are asked for in one turn of the event loop are one query. A
+ * workspace that is moving to another cell is refused nothing: that is thrown, since its domains have left.
  */
 import { expectHere } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
@@ -46,7 +46,10 @@ export class Owners {
     this.#parts = parts;
   }
 
-  /** Which of these domains the workspace may not write from. Nothing is asked when all of them are remembered. */
+  /**
+   * Which of these domains the workspace may not write from. Nothing is asked when all of them are
+   * remembered.
+   */
   refused(asking: Asking, domains: Iterable<string>): ReadonlySet<string> | Promise<ReadonlySet<string>> {
     let doubted: Set<string> | null = null;
     for (const domain of domains) {

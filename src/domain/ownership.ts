@@ -1,7 +1,8 @@
 /**
- * Whether DNS shows that a workspace may write from a domain: by one of its own signing keys, or by the TXT record of
- * ownership, which holds a token of that workspace alone. Whoever keeps the zone decides: while the proof of the workspace
- * that has the domain is in DNS, nobody else gets it; once it is gone, whoever shows theirs does.
+ * Whether DNS shows that a workspace may write from a domain: by one of its own signing keys, or by the TXT
+ * record of ownership, which holds a token of that workspace alone. Whoever keeps the zone decides: while the
+ * proof of the workspace that has the domain is in DNS, nobody else gets it; once it is gone, whoever shows
+ * theirs does.
  */
 import type { DomainKey } from "../record/workspaces/domainkeys.ts";
 import type { SenderDomain } from "../record/workspaces/domains.ts";

@@ -1,6 +1,6 @@
 /**
- * What DNS has to say of a domain's key (RFC 6376, 3.6.1; RFC 8463), and whether it does. The judgement is a pure
- * function of the records found, in words for whoever keeps the zone.
+ * What DNS has to say of a domain's key (RFC 6376, 3.6.1; RFC 8463), and whether it does. The judgement is a
+ * pure function of the records found, in words for whoever keeps the zone.
  */
 import { createPublicKey, type KeyObject } from "node:crypto";
 import { codeOf } from "../caught.ts";

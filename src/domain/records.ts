@@ -57,7 +57,10 @@ export function recordsOf(
   ];
 }
 
-/** Asks DNS for all of them, notes what it shows, and puts to use what is there: the domain, its keys, its return path. */
+/**
+ * Asks DNS for all of them, notes what it shows, and puts to use what is there: the domain, its keys, its
+ * return path.
+ */
 export async function verifyRecords(
   sql: Sql,
   { askTxt, returnPaths }: DomainDns,

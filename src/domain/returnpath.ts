@@ -1,6 +1,7 @@
 /**
- * Whether a name below a sender's domain leads where the operator takes reports, so that mail of the domain may have its
- * return path there: SPF is asked of that name, and counts for DMARC when it is below the domain in From.
+ * Whether a name below a sender's domain leads where the operator takes reports, so that mail of the domain
+ * may have its return path there: SPF is asked of that name, and counts for DMARC when it is below the domain
+ * in From.
  */
 import { codeOf } from "../caught.ts";
 import type { DnsFinding } from "./published.ts";

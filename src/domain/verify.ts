@@ -1,4 +1,7 @@
-/** Looking up who may write from a domain, and noting it: for a command at once, for the keeper once in a while. */
+/**
+ * Looking up who may write from a domain, and noting it: for a command at once, for the keeper once in a
+ * while.
+ */
 
 import { DAY_MS, HOUR_MS } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";
@@ -42,11 +45,16 @@ export async function checkReturnPath(
 
 export type Verified =
   | { kind: "verified"; raised: Raised[] }
-  /** DNS shows the proof of another workspace too, or could not be asked about it: who has the domain keeps it. */
+  /**
+   * DNS shows the proof of another workspace too, or could not be asked about it: who has the domain keeps
+   * it.
+   */
   | { kind: "another's"; isUnknown: boolean }
   | { kind: "gone" };
 
-/** The workspace has shown its proof: the domain becomes its own, unless who has it can show theirs as well. */
+/**
+ * The workspace has shown its proof: the domain becomes its own, unless who has it can show theirs as well.
+ */
 export async function claimDomain(
   { sql, askTxt, now }: VerifyParts,
   { workspaceId, domain }: SenderDomain,
@@ -65,7 +73,9 @@ export async function claimDomain(
   return isNamed ? { kind: "another's", isUnknown: false } : { kind: "gone" };
 }
 
-/** Asks DNS once more about a verified domain. One that has shown no proof for a week is verified no longer. */
+/**
+ * Asks DNS once more about a verified domain. One that has shown no proof for a week is verified no longer.
+ */
 export async function checkAgain(
   { sql, askTxt, now }: VerifyParts,
   checked: SenderDomain,

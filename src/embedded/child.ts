@@ -1,6 +1,7 @@
 /**
- * A process of ours that ends with us: started with a log file, heard until it serves or says why it cannot, ended with a
- * deadline. It is in a group of its own: Ctrl-C reaches the root alone, which ends the others in order.
+ * A process of ours that ends with us: started with a log file, heard until it serves or says why it cannot,
+ * ended with a deadline. It is in a group of its own: Ctrl-C reaches the root alone, which ends the others in
+ * order.
  */
 import { spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
@@ -8,9 +9,9 @@ import type { Role } from "../rules/roles.ts";
 import type { ChildReport } from "./parent.ts";
 
 /**
- * What a process of these roles runs with. Half of the requests and mails of a moment outlive a young generation of 16 MB,
- * and are then copied twice: with 32 MB all of `deliver` takes 6% less CPU; with 64 MB, no less. Elsewhere it would only be
- * memory that stays taken.
+ * What a process of these roles runs with. Half of the requests and mails of a moment outlive a young
+ * generation of 16 MB, and are then copied twice: with 32 MB all of `deliver` takes 6% less CPU; with 64 MB,
+ * no less. Elsewhere it would only be memory that stays taken.
  */
 export function nodeFlags(roles: readonly Role[]): string[] {
   const isBusy = roles.includes("api") || roles.includes("deliver");

@@ -1,6 +1,6 @@
 /**
- * A server program that we run: started, heard until it says that it is ready, and ended with a deadline. Its last
- * lines are kept, because they say why it did not start.
+ * A server program that we run: started, heard until it says that it is ready, and ended with a deadline. Its
+ * last lines are kept, because they say why it did not start.
  */
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";

@@ -1,4 +1,7 @@
-/** The demo workspace of `npm start`: made on the first run, found again by its key on every other. Development only. */
+/**
+ * The demo workspace of `npm start`: made on the first run, found again by its key on every other.
+ * Development only.
+ */
 import { randomBytes } from "node:crypto";
 import { hashOf, readKey } from "../admission/bearer.ts";
 import { Keyring } from "../admission/keyring.ts";

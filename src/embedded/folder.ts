@@ -3,8 +3,8 @@ import { chmodSync, existsSync, lstatSync, mkdirSync, readdirSync, statSync } fr
 import { dirname, join } from "node:path";
 
 /**
- * Makes a folder and those above it. Throws what the system says when it cannot. Node's own recursive mkdir repeats itself
- * for ever where the system answers ENOENT below a folder that exists, as /proc does.
+ * Makes a folder and those above it. Throws what the system says when it cannot. Node's own recursive mkdir
+ * repeats itself for ever where the system answers ENOENT below a folder that exists, as /proc does.
  */
 export function makeFolder(folder: string): void {
   const parent = dirname(folder);

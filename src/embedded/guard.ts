@@ -1,7 +1,7 @@
 /**
- * Holds what `npm start` brings itself (Postgres, Redis, the mail catcher) as children of one process of ours, so that
- * none of them outlives the root: when their channel closes it ends them at once, and Postgres recovers on the next start. When
- * one of them ends by itself, it says which, and ends the others.
+ * Holds what `npm start` brings itself (Postgres, Redis, the mail catcher) as children of one process of
+ * ours, so that none of them outlives the root: when their channel closes it ends them at once, and Postgres
+ * recovers on the next start. When one of them ends by itself, it says which, and ends the others.
  *
  * Run by the root with the folder and what is wanted: `--role stores FOLDER postgres,redis,mailbox`.
  */

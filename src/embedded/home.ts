@@ -1,7 +1,8 @@
 /**
- * The folder of `npm start`: what it keeps between runs (the server secret, the demo key, logs) and what it tells
- * others while it runs. `processes.json` is there from the first moment and keeps a second start out; `ready.json` is
- * there when, and only when, requests are accepted. Files appear whole, and all of it is for its owner alone.
+ * The folder of `npm start`: what it keeps between runs (the server secret, the demo key, logs) and what it
+ * tells others while it runs. `processes.json` is there from the first moment and keeps a second start out;
+ * `ready.json` is there when, and only when, requests are accepted. Files appear whole, and all of it is for
+ * its owner alone.
  */
 import { randomBytes } from "node:crypto";
 import {
@@ -163,7 +164,10 @@ export class Home {
   }
 }
 
-/** Closes it to other users, also what an earlier version left open; not a folder that is there for something else. */
+/**
+ * Closes it to other users, also what an earlier version left open; not a folder that is there for something
+ * else.
+ */
 function closeHome(folder: string): void {
   const names = readdirSync(folder);
   const isOurs = (name: string) => [...SECRETS, ...FOLDERS, POSTGRES_FOLDER].includes(name);

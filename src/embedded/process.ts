@@ -1,6 +1,6 @@
 /**
- * Processes that are not our children: whether a number still names the process it once named, and how one is ended.
- * Numbers are given again, so that a process is known by its number and the time it was started.
+ * Processes that are not our children: whether a number still names the process it once named, and how one is
+ * ended. Numbers are given again, so that a process is known by its number and the time it was started.
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync, readlinkSync } from "node:fs";
@@ -37,7 +37,10 @@ export function worksIn(pid: number, folder: string): boolean {
   }
 }
 
-/** Ends a process and waits until it has gone. One that ignores the signal is killed; throws when even that fails. */
+/**
+ * Ends a process and waits until it has gone. One that ignores the signal is killed; throws when even that
+ * fails.
+ */
 export async function endProcess(process: Identity, signal: NodeJS.Signals): Promise<void> {
   send(process.pid, signal);
   if (await goesWithin(END_MS_MAX, process)) return;

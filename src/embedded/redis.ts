@@ -1,7 +1,7 @@
 /**
- * Redis for a machine that has none running: `redis-server` or `valkey-server`, run by us in a folder of its own. It
- * refuses writes when it is full instead of forgetting, as the queue needs. Every user of the machine can connect to its
- * port, so that `npm start` gives it a password; without one it is for tests.
+ * Redis for a machine that has none running: `redis-server` or `valkey-server`, run by us in a folder of its
+ * own. It refuses writes when it is full instead of forgetting, as the queue needs. Every user of the machine
+ * can connect to its port, so that `npm start` gives it a password; without one it is for tests.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";

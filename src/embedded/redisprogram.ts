@@ -1,6 +1,7 @@
 /**
- * Finds the Redis server program on PATH. On Debian and Ubuntu, as root, a missing one is installed with apt-get, and
- * the server that the package brings is not started; elsewhere the command that installs it is said.
+ * Finds the Redis server program on PATH. On Debian and Ubuntu, as root, a missing one is installed with
+ * apt-get, and the server that the package brings is not started; elsewhere the command that installs it is
+ * said.
  */
 import { execFile, spawnSync } from "node:child_process";
 import { existsSync, rmSync, writeFileSync } from "node:fs";

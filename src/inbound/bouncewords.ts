@@ -1,10 +1,11 @@
 /**
- * Bounces in words: what systems write that send no report of RFC 3464, or one that says little. First it must be sure
- * that a message is a bounce at all: by words that only mail systems write, or by bounce words in a message whose sender or
- * subject is that of a mail system. Then each line that names an address is followed by what was said about it.
+ * Bounces in words: what systems write that send no report of RFC 3464, or one that says little. First it
+ * must be sure that a message is a bounce at all: by words that only mail systems write, or by bounce words
+ * in a message whose sender or subject is that of a mail system. Then each line that names an address is
+ * followed by what was said about it.
  *
- * Promises: linear time on bounded text. A message that no rule knows is none. Of a bounce that names nobody the recipient
- * is null: whom it is about is said by the return path that it came to.
+ * Promises: linear time on bounded text. A message that no rule knows is none. Of a bounce that names nobody
+ * the recipient is null: whom it is about is said by the return path that it came to.
  */
 
 import type { Fate } from "./fate.ts";
@@ -158,8 +159,8 @@ function bounceBegins(header: Fields, words: string, isReturned: boolean): numbe
 const CITED = /^>(?!>>).*$/gm;
 
 /**
- * People write to return paths too, of parcels that could not be delivered and of mail that came back to them. The less a
- * sender is a mail system by its name, the more must be said that only mail systems say.
+ * People write to return paths too, of parcels that could not be delivered and of mail that came back to
+ * them. The less a sender is a mail system by its name, the more must be said that only mail systems say.
  */
 function isBounce(header: Fields, { own, flat }: Said, isWriters: boolean, isReturned: boolean): boolean {
   const saysFailure = isWriters || [WORDS, WORDS_ABROAD, DELAY].some((words) => words.test(flat));
@@ -234,8 +235,8 @@ function linesOf(words: string): string[] {
 }
 
 /**
- * What a server said: of the lines about a recipient what looks like a reply, or else all of them. Some say it first, and
- * then of whom: their words go before those that follow, which may still excuse the recipient.
+ * What a server said: of the lines about a recipient what looks like a reply, or else all of them. Some say
+ * it first, and then of whom: their words go before those that follow, which may still excuse the recipient.
  */
 function withReply({ lines, ...fate }: FoundWords, lead: readonly string[]): Fate {
   const own = oneLine(lines);

@@ -1,6 +1,6 @@
 /**
- * Keeps reports before they are acknowledged: while one group is being written the next gathers. What is not written is
- * refused for now, and whoever sent it tries again.
+ * Keeps reports before they are acknowledged: while one group is being written the next gathers. What is not
+ * written is refused for now, and whoever sent it tries again.
  */
 import type { Sql } from "../record/db/connect.ts";
 import { isFaultOfOne } from "../record/db/groupcommit.ts";

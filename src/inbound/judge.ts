@@ -48,8 +48,8 @@ function isAbout({ emailId }: DueReport, { emailIds }: PassedOn): boolean {
 }
 
 /**
- * A complaint that came to a feedback address, about this copy. Which one is never taken from its words: all who got the
- * mail know its id and our mark, and could complain in the name of another.
+ * A complaint that came to a feedback address, about this copy. Which one is never taken from its words: all
+ * who got the mail know its id and our mark, and could complain in the name of another.
  */
 export function complaintAbout(
   report: DueReport,
@@ -81,7 +81,10 @@ function judgeFates(report: DueReport, fates: readonly Fate[]): Judged {
 const JUDGED_MAX = 10;
 const MILDEST_FIRST: readonly BounceKind[] = ["soft", "block", "hard"];
 
-/** Which of several is about the address that we know is not always said: the full mailbox beside it suppresses nobody. */
+/**
+ * Which of several is about the address that we know is not always said: the full mailbox beside it
+ * suppresses nobody.
+ */
 function mildestOf(failed: readonly Fate[]): Fate | undefined {
   if (failed.length === 1) return failed[0];
   const categories = failed.slice(0, JUDGED_MAX).map(categoryOf);
@@ -120,7 +123,10 @@ function toldOf(
   };
 }
 
-/** A failure is final, whatever its code says: nobody tries again. Who reports it is told, some words mean more from them. */
+/**
+ * A failure is final, whatever its code says: nobody tries again. Who reports it is told, some words mean
+ * more from them.
+ */
 function categoryOf(fate: Fate): BounceKind {
   const outcome = classify(replyIn(fate), false, "receivers");
   return CATEGORY[outcome.kind](outcome);

@@ -1,6 +1,6 @@
 /**
- * The listener for reports: who may connect, how often, and which addresses are taken. Whatever is taken goes to the
- * intake; everything else is refused in the conversation.
+ * The listener for reports: who may connect, how often, and which addresses are taken. Whatever is taken goes
+ * to the intake; everything else is refused in the conversation.
  */
 import { createSecureContext } from "node:tls";
 import type { Clock } from "../clock.ts";

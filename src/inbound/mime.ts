@@ -1,9 +1,10 @@
 /**
  * A message as a list of its parts, for reading reports that anybody may have written.
  *
- * Promises: nothing throws. The time is linear in the size of the message, times the depth allowed; what is beyond a
- * limit is left out, and what is broken is read as far as it can be. Text is one byte per character until it is decoded.
- * postal-mime, which is a dependency already, builds all parts of any depth in memory and decodes all of them.
+ * Promises: nothing throws. The time is linear in the size of the message, times the depth allowed; what is
+ * beyond a limit is left out, and what is broken is read as far as it can be. Text is one byte per character
+ * until it is decoded. postal-mime, which is a dependency already, builds all parts of any depth in memory
+ * and decodes all of them.
  */
 
 import { isUtf8 } from "node:buffer";

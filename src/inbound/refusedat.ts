@@ -1,6 +1,6 @@
 /**
- * At which command of the conversation a reported refusal came, where the words around it say so. Before RCPT it is about
- * us, whatever it says: `no such user` to MAIL FROM is the sender's address.
+ * At which command of the conversation a reported refusal came, where the words around it say so. Before RCPT
+ * it is about us, whatever it says: `no such user` to MAIL FROM is the sender's address.
  *
  * Promises: pure; linear time. Where a text names several commands the one that excuses the recipient counts.
  */
@@ -25,8 +25,8 @@ const SAID: readonly (readonly [RefusedAt, RegExp])[] = [
 ];
 
 /**
- * Commands and replies as they went, in the arrows of Sendmail and Courier, of MDaemon behind the time, and in
- * hMailServer's words.
+ * Commands and replies as they went, in the arrows of Sendmail and Courier, of MDaemon behind the time, and
+ * in hMailServer's words.
  */
 const EXCHANGE =
   /(?:>>>|-->|sent:) {0,5}(MAIL F|RCPT T|DATA|EHLO|HELO)[^\n]{0,600}\n(?:\s{0,20}(?:Remote server )?replied:|[^\n<>]{0,60}<<<|[^\n<>]{0,60}<--) {0,5}(5[^\n]{0,600}(?:\n[^\n<>]{0,60}(?:<<<|<--) {0,5}5[^\n]{0,600}){0,20})/gi;

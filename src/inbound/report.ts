@@ -1,9 +1,9 @@
 /**
- * What a message to a return path or a feedback address reports: what became of recipients (RFC 3464, or the words of
- * systems that write none), a complaint (RFC 5965 and its variants), or nothing that counts.
+ * What a message to a return path or a feedback address reports: what became of recipients (RFC 3464, or the
+ * words of systems that write none), a complaint (RFC 5965 and its variants), or nothing that counts.
  *
- * Promises: pure; nothing throws; the time is linear in the size of the message. What it says is a claim of whoever wrote
- * the message, to be judged by whom it can be about.
+ * Promises: pure; nothing throws; the time is linear in the size of the message. What it says is a claim of
+ * whoever wrote the message, to be judged by whom it can be about.
  */
 import { isOneOf } from "../names.ts";
 import { emailIdOf, pathsIn } from "../returnpath.ts";
@@ -29,8 +29,8 @@ export type ReadReport =
   | { kind: "ignored"; reason: string };
 
 /**
- * Of a report that somebody else got and sends on: the ids of the mails that it shows, in lower case. Only one that shows
- * the mail in question is about it.
+ * Of a report that somebody else got and sends on: the ids of the mails that it shows, in lower case. Only
+ * one that shows the mail in question is about it.
  */
 export type PassedOn = { emailIds: readonly string[] };
 
@@ -55,7 +55,9 @@ export function readReport(message: Buffer, to: "return path" | "feedback addres
   return withoutReport(whole, parts);
 }
 
-/** Some systems attach their own report to a message; deeper is what was attached to the mail that comes back. */
+/**
+ * Some systems attach their own report to a message; deeper is what was attached to the mail that comes back.
+ */
 const OWN_DEPTH_MAX = 3;
 const SHOWN_MAX = 50;
 
@@ -158,7 +160,10 @@ export function codesIn(text: string): { code: number | null; status: string | n
   };
 }
 
-/** A report without a quoted reply has its reason in the words for people; which command was refused stands only there. */
+/**
+ * A report without a quoted reply has its reason in the words for people; which command was refused stands
+ * only there.
+ */
 function withWords(fates: Fate[], parts: readonly Part[]): Fate[] {
   const said = wordsOf(parts);
   const whole = refusedAt(said);
@@ -174,7 +179,9 @@ function withWords(fates: Fate[], parts: readonly Part[]): Fate[] {
   });
 }
 
-/** Of one of several: by the reply in a transcript, by the words below its address, or by what is said of all. */
+/**
+ * Of one of several: by the reply in a transcript, by the words below its address, or by what is said of all.
+ */
 function refusedAtAmong(fate: Fate, own: Fate | null, said: string): RefusedAt | null {
   const exchanges = exchangesIn(said);
   if (exchanges.length > 0) return answeredWith(fate.text, exchanges);

@@ -1,4 +1,7 @@
-/** Who wrote a message to a return path: a mail system, or somebody who answers. By its header alone, which anybody can write. */
+/**
+ * Who wrote a message to a return path: a mail system, or somebody who answers. By its header alone, which
+ * anybody can write.
+ */
 import { type Fields, field, wordsIn } from "./mime.ts";
 
 const CHARS_MAX = 1_000;

@@ -1,7 +1,7 @@
 /**
- * What a connection to the listener for reports is for: messages for return paths and feedback addresses, and nothing
- * else. A 250 is said after the commit. Of a message its beginning is kept in memory, where a report stands. Nothing is
- * ever sent from here, there is no AUTH and no relaying.
+ * What a connection to the listener for reports is for: messages for return paths and feedback addresses, and
+ * nothing else. A 250 is said after the commit. Of a message its beginning is kept in memory, where a report
+ * stands. Nothing is ever sent from here, there is no AUTH and no relaying.
  */
 import { MessageBytes } from "../smtp/messagebytes.ts";
 import { fault, type MessageSink, ok, type SmtpAnswer, type SmtpService } from "../smtp/session.ts";

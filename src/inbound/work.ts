@@ -1,8 +1,10 @@
 /**
- * Works off the reports: takes those that are due, reads them, and commits what they change together with their end.
+ * Works off the reports: takes those that are due, reads them, and commits what they change together with
+ * their end.
  *
- * Promises: a report whose worker dies is taken by another; what cannot be applied yet comes again, and what can never be
- * applied ends with its reason. Reading a report holds up nobody for longer than a turn of the event loop.
+ * Promises: a report whose worker dies is taken by another; what cannot be applied yet comes again, and what
+ * can never be applied ends with its reason. Reading a report holds up nobody for longer than a turn of the
+ * event loop.
  */
 import { atMost, type Clock } from "../clock.ts";
 import { upwards } from "../domain/owners.ts";
@@ -140,7 +142,8 @@ export class ReportWorker {
         count(ends);
       } catch (error) {
         if (!isFaultOfOne(error)) throw error;
-        // its workspace moves to another cell, and the report with it, or a report to all cells is heeded there
+        // its workspace moves to another cell, and the report with it, or a report to all cells is heeded
+        // there
         if (isMoving(error)) continue;
         const ends = [endOf(report, "ignored: it cannot be applied")];
         await this.#parts.sql.begin((tx) => endReports(tx, ends));
@@ -224,7 +227,10 @@ export class ReportWorker {
     }
   }
 
-  /** Who complains at a feedback address shows that they have the mail: by its return path, or by its id and our mark. */
+  /**
+   * Who complains at a feedback address shows that they have the mail: by its return path, or by its id and
+   * our mark.
+   */
   async #vouch(tx: Tx, reports: readonly DueReport[], judged: readonly Judged[]): Promise<Judged[]> {
     const copies = judged.map((one) => (one.kind === "complaint" ? this.#copyIn(one.complaint) : null));
     const handles = copies.flatMap((copy) => copy?.handle ?? []);

@@ -1,8 +1,8 @@
 /**
- * The keeper: timers and looks in every process that has the role. A tick of one transaction takes an advisory lock in it; a tick
- * of several runs under a lease. So each tick runs in one process at a time, and needs nothing from Redis. The work of
- * a tick is bounded; a tick that did all it may runs again at once. One that can tell by a look at Postgres that there is
- * nothing to do does not run.
+ * The keeper: timers and looks in every process that has the role. A tick of one transaction takes an
+ * advisory lock in it; a tick of several runs under a lease. So each tick runs in one process at a time, and
+ * needs nothing from Redis. The work of a tick is bounded; a tick that did all it may runs again at once. One
+ * that can tell by a look at Postgres that there is nothing to do does not run.
  */
 
 import type { Reservations } from "../admission/reserve.ts";
@@ -108,7 +108,10 @@ const STEPS_MAX = {
   counts: 1_000,
   searchBlocks: 1_000,
 };
-/** As in the worker of webhooks, but the keeper has no lower priority than others: it waits less where they are many. */
+/**
+ * As in the worker of webhooks, but the keeper has no lower priority than others: it waits less where they
+ * are many.
+ */
 const CROWDED = 0.25;
 const CROWDED_EVENTS_MAX = 1_000;
 /** As SUPPRESS_SOFT_BOUNCE_DAYS may be. */
@@ -247,7 +250,8 @@ export class Keeper {
   }
 
   /**
-   * Due mail goes into bags: deferred as it is, scheduled after asking the caps. What a suspension held is due again.
+   * Due mail goes into bags: deferred as it is, scheduled after asking the caps. What a suspension held is
+   * due again.
    */
   async pack(): Promise<boolean> {
     const { deferred, scheduled } = this.#sizes;
@@ -260,7 +264,8 @@ export class Keeper {
   }
 
   /**
-   * Queues mail that waited for the caps, as far as there is room. An error in one workspace does not stop the others.
+   * Queues mail that waited for the caps, as far as there is room. An error in one workspace does not stop
+   * the others.
    */
   async release(): Promise<boolean> {
     const { sql, clock, onFault } = this.#parts;
@@ -338,7 +343,8 @@ export class Keeper {
   /** Refuses sends while the backlog or the disk is beyond its limit. */
   async overload(): Promise<boolean> {
     const { overload, onFault } = this.#parts;
-    // before the transaction: a disk may take its time, and a folder that is gone says nothing about the backlog
+    // before the transaction: a disk may take its time, and a folder that is gone says nothing about the
+    // backlog
     const free = await freeBytesOf(overload).catch((error: unknown) => {
       onFault(error);
       return null;
@@ -393,7 +399,9 @@ export class Keeper {
     return isMore ?? false;
   }
 
-  /** Numbers new events, so that they can be read in order. Where mail needs the machine, a few at each tick. */
+  /**
+   * Numbers new events, so that they can be read in order. Where mail needs the machine, a few at each tick.
+   */
   async events(): Promise<boolean> {
     const isCrowded = this.#parts.crowding() > CROWDED;
     const isFull = await this.#sizes.events.full(async (size) => {

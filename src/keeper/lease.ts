@@ -1,9 +1,10 @@
 /**
- * A tick that takes more than one transaction runs under a lease, so that no transaction is open while it works.
+ * A tick that takes more than one transaction runs under a lease, so that no transaction is open while it
+ * works.
  *
- * Promises: a tick runs in one process at a time, as long as that process and Postgres answer each other; after a death
- * another process may run it within LEASE_MS. A process that was frozen may wake up while its successor works: each
- * step of such a tick must be right by itself, and looks at `isHeld` to end early.
+ * Promises: a tick runs in one process at a time, as long as that process and Postgres answer each other;
+ * after a death another process may run it within LEASE_MS. A process that was frozen may wake up while its
+ * successor works: each step of such a tick must be right by itself, and looks at `isHeld` to end early.
  */
 import { randomUUID } from "node:crypto";
 import type { Sql } from "../record/db/connect.ts";

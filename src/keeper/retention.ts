@@ -1,6 +1,6 @@
 /**
- * Drops expired partitions, one after the other, and never one with open mail: retention counts from the final status,
- * so an e-mail scheduled a month ahead keeps its partition until its own retention is over.
+ * Drops expired partitions, one after the other, and never one with open mail: retention counts from the
+ * final status, so an e-mail scheduled a month ahead keeps its partition until its own retention is over.
  *
  * Promises: no send waits for it. Nothing is locked while a partition is checked; the parent is never locked
  * exclusively. A partition that fails or must wait does not stop the others, and is tried again.

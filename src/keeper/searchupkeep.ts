@@ -1,5 +1,6 @@
 /**
- * Keeps search blocks: cuts new ones, looks through those that are not known, and checks that the others are whole.
+ * Keeps search blocks: cuts new ones, looks through those that are not known, and checks that the others are
+ * whole.
  *
  * Promises: sends come first. It works half of the time at most, and a tenth while mail travels in numbers.
  */

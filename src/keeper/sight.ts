@@ -1,16 +1,19 @@
 /**
  * For how long this keeper has been able to see Postgres, without a gap and with a clock that went on evenly.
  *
- * While it could not, workers may not have been able to renew their leases either: a lease that ran out meanwhile says
- * nothing about its holder. Nor does one that ran out because the clock of Postgres was set, or because another server
- * took its place: a step forward ends all leases at once. So the keeper ends leases only after it has seen Postgres for a
- * whole lease period, by its own monotonic clock; within that period every holder that lives renews its leases by the
- * clock that Postgres has then.
+ * While it could not, workers may not have been able to renew their leases either: a lease that ran out
+ * meanwhile says nothing about its holder. Nor does one that ran out because the clock of Postgres was set,
+ * or because another server took its place: a step forward ends all leases at once. So the keeper ends leases
+ * only after it has seen Postgres for a whole lease period, by its own monotonic clock; within that period
+ * every holder that lives renews its leases by the clock that Postgres has then.
  */
 
 /** A pause of Postgres shorter than this costs no lease: they are renewed every 3 s and last 20 s. */
 const GAP_MS_MAX = 5_000;
-/** Between two looks, a second apart, the clock of Postgres may gain or lose this much: leases have more to spare. */
+/**
+ * Between two looks, a second apart, the clock of Postgres may gain or lose this much: leases have more to
+ * spare.
+ */
 const STEP_MS_MAX = 2_000;
 
 export class Sight {
@@ -20,7 +23,10 @@ export class Sight {
   /** Postgres' time minus the monotonic clock. */
   #offset = 0;
 
-  /** Postgres said that it is `now`; asked and answered at these times. Hands back for how long it has been in sight. */
+  /**
+   * Postgres said that it is `now`; asked and answered at these times. Hands back for how long it has been in
+   * sight.
+   */
   note(now: number, askedAt: number, answeredAt: number): number {
     const isGap = answeredAt - askedAt > GAP_MS_MAX || askedAt - this.#seenAt > GAP_MS_MAX;
     const stepMs = this.#follow(now - answeredAt, now - askedAt);
@@ -29,7 +35,10 @@ export class Sight {
     return Math.max(0, askedAt - this.#since);
   }
 
-  /** Postgres read its clock at some moment between question and answer. Hands back by how much it was set, at least. */
+  /**
+   * Postgres read its clock at some moment between question and answer. Hands back by how much it was set, at
+   * least.
+   */
   #follow(least: number, most: number): number {
     const isFirst = this.#since === null;
     const offset = isFirst ? (least + most) / 2 : Math.min(Math.max(this.#offset, least), most);

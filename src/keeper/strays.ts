@@ -1,7 +1,7 @@
 /**
- * Queues strays (bags without a job), as far as each workspace and the shard have room. Workspaces are served in turn:
- * a tick starts after the last workspace of the tick before, and divides the room of the shard among those with strays.
- * So no workspace waits for ever behind lower ids while the queue is full.
+ * Queues strays (bags without a job), as far as each workspace and the shard have room. Workspaces are served
+ * in turn: a tick starts after the last workspace of the tick before, and divides the room of the shard among
+ * those with strays. So no workspace waits for ever behind lower ids while the queue is full.
  */
 import type { Clock } from "../clock.ts";
 import type { BagQueue, BagToQueue } from "../queue/bagqueue.ts";

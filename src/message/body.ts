@@ -1,9 +1,9 @@
 /**
  * Text as the body of a MIME part (RFC 2045), in ASCII whatever the text holds.
  *
- * Promises: a carriage return, a line feed and both together are each one line break and leave as CRLF; all else is decoded
- * as it was given (a lone surrogate as U+FFFD). No line has over 998 octets, none of an encoded body over 76. 7bit where the
- * text allows, else whichever of quoted-printable and base64 is shorter.
+ * Promises: a carriage return, a line feed and both together are each one line break and leave as CRLF; all
+ * else is decoded as it was given (a lone surrogate as U+FFFD). No line has over 998 octets, none of an
+ * encoded body over 76. 7bit where the text allows, else whichever of quoted-printable and base64 is shorter.
  */
 import { concatInTurns, turn } from "../turn.ts";
 

@@ -1,10 +1,13 @@
-/** Bytes as text: in the charset they claim, unless it is unknown; then in UTF-8 if they can be, else in Windows-1252. */
+/**
+ * Bytes as text: in the charset they claim, unless it is unknown; then in UTF-8 if they can be, else in
+ * Windows-1252.
+ */
 import { isUtf8 } from "node:buffer";
 
 const numbered = (stem: string, numbers: string) => numbers.split(" ").map((number) => stem + number);
 /**
- * All but UTF-8 that the platform reads and mail uses. To ask it about an unknown one costs an exception, and a hostile
- * header holds thousands of names.
+ * All but UTF-8 that the platform reads and mail uses. To ask it about an unknown one costs an exception, and
+ * a hostile header holds thousands of names.
  */
 const KNOWN = new Set([
   ...numbered("iso-8859-", "1 2 3 4 5 6 7 8 9 10 11 13 14 15"),

@@ -1,10 +1,11 @@
 /**
- * Header fields, folded and encoded (RFC 5322, RFC 2047). Every function returns whole fields with their line ends.
+ * Header fields, folded and encoded (RFC 5322, RFC 2047). Every function returns whole fields with their line
+ * ends.
  *
- * Promises: one call writes one field, whatever the text holds: control characters become spaces (and byte order marks
- * nothing), so no text can start a field of its own. Lines with encoded words have at most 76 octets; others fold there if
- * a space lets them, and never reach 998. Only the local part of an address may be other than ASCII. Unfolded and decoded,
- * a field reads as it was given, but for white space at its ends.
+ * Promises: one call writes one field, whatever the text holds: control characters become spaces (and byte
+ * order marks nothing), so no text can start a field of its own. Lines with encoded words have at most 76
+ * octets; others fold there if a space lets them, and never reach 998. Only the local part of an address may
+ * be other than ASCII. Unfolded and decoded, a field reads as it was given, but for white space at its ends.
  */
 import { type Mailbox, quoted } from "../address.ts";
 
@@ -48,8 +49,9 @@ export function parameterField(name: string, value: string, parameters: readonly
 }
 
 /**
- * The name of a file as one parameter or, where it is long, as numbered sections. RFC 2047 forbids encoded words here, so
- * all but short plain ASCII follows RFC 2231. That includes quotes and backslashes, which some readers do not unescape.
+ * The name of a file as one parameter or, where it is long, as numbered sections. RFC 2047 forbids encoded
+ * words here, so all but short plain ASCII follows RFC 2231. That includes quotes and backslashes, which some
+ * readers do not unescape.
  */
 export function fileNameParameters(attribute: string, filename: string): string[] {
   const text = clean(filename.toWellFormed()) || "attachment";
@@ -132,7 +134,10 @@ function fold(name: string, pieces: readonly string[]): string {
   return `${field}\r\n`;
 }
 
-/** Each word holds whole characters, so that each can be decoded alone. The first has less room, beside the name. */
+/**
+ * Each word holds whole characters, so that each can be decoded alone. The first has less room, beside the
+ * name.
+ */
 function encodedWords(text: string, firstRoom: number): string[] {
   const inQ = shorterInQ(text);
   const words: string[] = [];

@@ -1,13 +1,14 @@
 /**
  * The plain text of an HTML mail, for the part that readers without HTML see.
  *
- * Paragraphs, headings and tables become lines with at most one blank line between them, lists get their markers, links
- * read `text (url)`, images their alternative text, quotes `> `. What a reader of the HTML would not see is left out:
- * head, style, script, comments, `display:none` and `data-skip-in-text` (the hidden preview line of most templates).
+ * Paragraphs, headings and tables become lines with at most one blank line between them, lists get their
+ * markers, links read `text (url)`, images their alternative text, quotes `> `. What a reader of the HTML
+ * would not see is left out: head, style, script, comments, `display:none` and `data-skip-in-text` (the
+ * hidden preview line of most templates).
  *
- * Our own, because html-to-text takes about 40 us for half a kilobyte, a third of a core at 8,000 mails/s, and this a tenth
- * of that. One pass, linear in the input whatever it holds, bounded output, and it never fails: HTML of any quality yields
- * some text.
+ * Our own, because html-to-text takes about 40 us for half a kilobyte, a third of a core at 8,000 mails/s,
+ * and this a tenth of that. One pass, linear in the input whatever it holds, bounded output, and it never
+ * fails: HTML of any quality yields some text.
  */
 import { turn } from "../turn.ts";
 
@@ -21,7 +22,10 @@ const WORK_AT_ONCE = 32 * 1024;
 const TAG_WORK = 8;
 /** Longer than any character reference. */
 const REFERENCE_CHARS_MAX = 12;
-/** Lists and quotes nested deeper no longer indent: otherwise the output could grow with the square of the input. */
+/**
+ * Lists and quotes nested deeper no longer indent: otherwise the output could grow with the square of the
+ * input.
+ */
 const NESTING_MAX = 10;
 
 export function plaintextOf(html: string): string {
@@ -374,7 +378,10 @@ function character(code: number): string {
   return valid ? String.fromCodePoint(code) : "\ufffd";
 }
 
-/** The names that mails use: the marks of HTML itself, Latin-1 from 160 on in its order, then punctuation and signs. */
+/**
+ * The names that mails use: the marks of HTML itself, Latin-1 from 160 on in its order, then punctuation and
+ * signs.
+ */
 const NAMED = new Map<string, string>([
   ["amp", "&"],
   ["lt", "<"],

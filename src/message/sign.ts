@@ -1,12 +1,13 @@
 /**
  * Signs composed messages: DKIM (RFC 6376), relaxed/relaxed, with rsa-sha256 or ed25519-sha256 (RFC 8463).
  *
- * Promises: what is signed is what a receiver has after it undid the dots of SMTP, in octets, whatever they stand for. The
- * same message and key give the same signature, so an attempt repeated is the same message. Fields are never over 78
- * columns, unless a domain alone is. Signatures are made on the thread pool: only hashing happens on this thread.
+ * Promises: what is signed is what a receiver has after it undid the dots of SMTP, in octets, whatever they
+ * stand for. The same message and key give the same signature, so an attempt repeated is the same message.
+ * Fields are never over 78 columns, unless a domain alone is. Signatures are made on the thread pool: only
+ * hashing happens on this thread.
  *
- * What readers look at (SEALED) is listed once more than it occurs: another such field, added on the way, breaks the
- * signature. There is no time of signing (t=) and no expiry (x=): a mail may wait for days.
+ * What readers look at (SEALED) is listed once more than it occurs: another such field, added on the way,
+ * breaks the signature. There is no time of signing (t=) and no expiry (x=): a mail may wait for days.
  */
 import { createHash, type KeyObject, sign as signBytes } from "node:crypto";
 import { promisify } from "node:util";
@@ -22,7 +23,9 @@ const SLICE_OCTETS = 512 * 1024;
 const END_OF_HEAD = "\r\n\r\n";
 /** Of these nobody may add another one. */
 const SEALED = ["from", "to", "cc", "reply-to", "subject", "date", "message-id"];
-/** All else that may stand in a header belongs to whoever carries the mail, or to nobody (RFC 6376, 5.4.1). */
+/**
+ * All else that may stand in a header belongs to whoever carries the mail, or to nobody (RFC 6376, 5.4.1).
+ */
 const SIGNED = new Set([
   ...SEALED,
   "mime-version",

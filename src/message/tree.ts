@@ -1,13 +1,12 @@
 /**
- * The body of a message with attachments, or with much text: mixed, alternative, and related for what the HTML shows by content id. A
- * container of one part is left out.
+ * The body of a message with attachments, or with much text: mixed, alternative, and related for what the
+ * HTML shows by content id. A container of one part is left out.
  *
- * Promises: a file name is written as a parameter that RFC 2045 or RFC 2231 allows, and it is the only name of its part.
- * All lines are ASCII and end in CRLF. The event loop is free between every few ms of
- * work.
+ * Promises: a file name is written as a parameter that RFC 2045 or RFC 2231 allows, and it is the only name
+ * of its part. All lines are ASCII and end in CRLF. The event loop is free between every few ms of work.
  *
- * A malformed content type, and one whose part may not be encoded (message, multipart), becomes octets: the file name
- * still tells the reader what it is.
+ * A malformed content type, and one whose part may not be encoded (message, multipart), becomes octets: the
+ * file name still tells the reader what it is.
  */
 import { detectMimeType } from "nodemailer/lib/mime-funcs";
 import { base64InTurns, textPartInTurns } from "./body.ts";
@@ -87,8 +86,8 @@ function fileFields({ filename, contentType, contentId }: Attachment): string {
 }
 
 /**
- * Without a name, since the file has its own. Malformed parameters are dropped, those with encoded words, and all but the
- * first of each attribute.
+ * Without a name, since the file has its own. Malformed parameters are dropped, those with encoded words, and
+ * all but the first of each attribute.
  */
 function readType(contentType: string): { type: string; parameters: string[] } {
   const found = contentType.length > CONTENT_TYPE_CHARS_MAX ? null : CONTENT_TYPE.exec(contentType);

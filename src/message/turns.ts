@@ -1,6 +1,6 @@
 /**
- * Spreads the composing of many e-mails over turns of the event loop: the e-mails of a bag are begun together, and a
- * hundred of the largest that are composed at once would hold the loop for seconds.
+ * Spreads the composing of many e-mails over turns of the event loop: the e-mails of a bag are begun
+ * together, and a hundred of the largest that are composed at once would hold the loop for seconds.
  */
 import { turn } from "../turn.ts";
 

@@ -1,6 +1,6 @@
 /**
- * What an attempt makes of an e-mail: the mark of each recipient, the events, the counts, who is suppressed, and when it is
- * tried again. Decides, and writes nothing.
+ * What an attempt makes of an e-mail: the mark of each recipient, the events, the counts, who is suppressed,
+ * and when it is tried again. Decides, and writes nothing.
  */
 import { identity, type Mailbox } from "../address.ts";
 import { newId } from "../ids.ts";
@@ -117,8 +117,8 @@ export function attempted(
 }
 
 /**
- * For how long it had been tried when this attempt began. It is tried while receivers can be asked: what it waited for a
- * cap, a smarthost, a suspension, or for a connection in this very attempt, is no part of it.
+ * For how long it had been tried when this attempt began. It is tried while receivers can be asked: what it
+ * waited for a cap, a smarthost, a suspension, or for a connection in this very attempt, is no part of it.
  */
 function triedMsOf({ triedMs, triedSince }: OpenEmail, beganAt: number): number {
   return triedMs ?? (triedSince === null ? 0 : Math.max(0, beganAt - triedSince));

@@ -1,6 +1,6 @@
 /**
- * What a reply makes of a mail: the value that travels unchanged from the judgement, made in classify.ts and nowhere
- * else, to status, event, counters and log.
+ * What a reply makes of a mail: the value that travels unchanged from the judgement, made in classify.ts and
+ * nowhere else, to status, event, counters and log.
  */
 import type { Reply } from "../smtp/reply.ts";
 import type { Reason } from "./replies.ts";
@@ -29,7 +29,9 @@ export type DeferralReason =
   | "closing"
   /** The connection broke before the message was complete. */
   | "network"
-  /** The message was complete and no answer came: it may have been delivered, and trying again may repeat it. */
+  /**
+   * The message was complete and no answer came: it may have been delivered, and trying again may repeat it.
+   */
   | "lost answer"
   /** Refused for good, but because of us and not of this mail: an operator has to look. */
   | "our standing";

@@ -1,9 +1,10 @@
 /**
- * What receivers say and what they mean by it: data only, each line with its source. How it is weighed stands in verdict.ts.
+ * What receivers say and what they mean by it: data only, each line with its source. How it is weighed stands
+ * in verdict.ts.
  *
- * A phrase is matched word by word against the reply in lower case, without accents, punctuation, apostrophes and host
- * names. `@` stands for any e-mail address, `..` for up to five words, `word*` for any ending, `(a|b)` for either, `ä` for
- * `a` and for `ae`.
+ * A phrase is matched word by word against the reply in lower case, without accents, punctuation, apostrophes
+ * and host names. `@` stands for any e-mail address, `..` for up to five words, `word*` for any ending,
+ * `(a|b)` for either, `ä` for `a` and for `ae`.
  */
 
 export type Reason =
@@ -1255,8 +1256,8 @@ export const DISABLED: readonly PhraseGroup[] = [
 ];
 
 /**
- * Who sends, in the words around those of a missing address: then that is no recipient of ours. Not where the sender is
- * only told, as in `returned to sender`.
+ * Who sends, in the words around those of a missing address: then that is no recipient of ours. Not where the
+ * sender is only told, as in `returned to sender`.
  */
 export const SENDER_NOUNS: PhraseGroup = {
   reason: "sender",
@@ -1294,7 +1295,10 @@ export const RECIPIENT_NOUNS: PhraseGroup = {
   ],
 };
 
-/** RFC 3463 details, without the class, that say by themselves what it is. Source: RFC 3463, 5248, 7372, 7504, 7505, 7293, IANA. */
+/**
+ * RFC 3463 details, without the class, that say by themselves what it is. Source: RFC 3463, 5248, 7372, 7504,
+ * 7505, 7293, IANA.
+ */
 export const REASON_OF_DETAIL: Readonly<Record<string, Reason>> = {
   "1.1": "user_unknown",
   "1.2": "domain_unknown",

@@ -1,8 +1,8 @@
 /**
  * When to try again. The schedule is a list of waits; its last one repeats for as long as the mail lives.
  *
- * A wait is shortened by up to a fifth, at random: what a receiver's outage has stopped together does not come back
- * together.
+ * A wait is shortened by up to a fifth, at random: what a receiver's outage has stopped together does not
+ * come back together.
  */
 const STEP_SECONDS_MAX = 86_400;
 const JITTER = 0.2;

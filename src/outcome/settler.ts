@@ -1,7 +1,8 @@
 /**
- * Notes of what became of e-mails, taken at once and written in groups: while one group is being written the next
- * gathers. When notes do not get through, sending must pause: `isHealthy` says so when one is older than a second, or when
- * too many are open, since every unwritten delivery is an e-mail that would be sent twice after a crash.
+ * Notes of what became of e-mails, taken at once and written in groups: while one group is being written the
+ * next gathers. When notes do not get through, sending must pause: `isHealthy` says so when one is older than
+ * a second, or when too many are open, since every unwritten delivery is an e-mail that would be sent twice
+ * after a crash.
  */
 import { atMost } from "../clock.ts";
 import { Gauge, Histogram, SECONDS, SIZES } from "../meter.ts";
@@ -80,7 +81,10 @@ export class Settler {
     return this.#unwritten.has(emailId);
   }
 
-  /** Every e-mail of the bag has been noted: the bag ends with the same write, and its lease is needed until then. */
+  /**
+   * Every e-mail of the bag has been noted: the bag ends with the same write, and its lease is needed until
+   * then.
+   */
   finish(bag: HeldBag, onWritten: () => void): void {
     this.#finished.push({ bag, onWritten });
     this.#start();
@@ -144,7 +148,10 @@ export class Settler {
     this.#running = null;
   }
 
-  /** Until it is written: the receivers have answered, and nothing may forget that. Storage that is slow gets less at once. */
+  /**
+   * Until it is written: the receivers have answered, and nothing may forget that. Storage that is slow gets
+   * less at once.
+   */
   async #write(given: readonly Note[], finished: readonly Finishing[]): Promise<void> {
     for (let notes = given; ; ) {
       let [isRefused, isMoved] = [false, false];

@@ -1,7 +1,7 @@
 /**
- * In which cell a workspace is: the records are asked, all at once, and what they say is remembered. What is remembered may
- * be wrong, so nothing is decided by it: the cell that is asked decides by its own record, and whoever hears there that it
- * is not known forgets it and asks again.
+ * In which cell a workspace is: the records are asked, all at once, and what they say is remembered. What is
+ * remembered may be wrong, so nothing is decided by it: the cell that is asked decides by its own record, and
+ * whoever hears there that it is not known forgets it and asks again.
  */
 import { Unavailable } from "../admission/unavailable.ts";
 import type { CellFinder } from "../api/cells.ts";
@@ -12,7 +12,10 @@ import { seekWorkspace, type WorkspaceName } from "../record/workspaces/workspac
 const REMEMBERED_MAX = 100_000;
 const LOOKS_MAX = 64;
 const LOOK_MS_MAX = 1_000;
-/** The fence of a workspace that has left stays for longer (mover.ts): until then it refuses whoever believes it is there. */
+/**
+ * The fence of a workspace that has left stays for longer (mover.ts): until then it refuses whoever believes
+ * it is there.
+ */
 const REMEMBERED_MS = 10_000;
 /** Of a workspace that is between two cells. */
 const ARRIVES_MS_MAX = 3_000;

@@ -1,6 +1,7 @@
 /**
- * Cells: the databases that one fleet serves, each with a Redis of its own. A file names them; the cell that it calls home
- * has the stores of the settings. A workspace and all its rows are in one cell, and the records say in which.
+ * Cells: the databases that one fleet serves, each with a Redis of its own. A file names them; the cell that
+ * it calls home has the stores of the settings. A workspace and all its rows are in one cell, and the records
+ * say in which.
  */
 import { readFileSync } from "node:fs";
 import { codeOf, messageOf } from "../caught.ts";

@@ -1,7 +1,8 @@
 /**
- * Faults in the log, without a flood: a store that is away fails every request, and to write each of them down would
- * take the processor and the disk that is left. The first of a kind is told at once; while more come, one a second with
- * how many there were since. Of one kind are faults with the same words and the same cause.
+ * Faults in the log, without a flood: a store that is away fails every request, and to write each of them
+ * down would take the processor and the disk that is left. The first of a kind is told at once; while more
+ * come, one a second with how many there were since. Of one kind are faults with the same words and the same
+ * cause.
  */
 import type { Logger } from "pino";
 import { messageOf } from "../caught.ts";

@@ -1,4 +1,7 @@
-/** What the log says at `info` besides faults: some of the requests, slow statements, what is refused or suspended. */
+/**
+ * What the log says at `info` besides faults: some of the requests, slow statements, what is refused or
+ * suspended.
+ */
 import type { Logger } from "pino";
 import type { Exchange } from "../api/exchange.ts";
 import type { StatementWatch } from "../record/db/connect.ts";
@@ -9,7 +12,9 @@ const TEXT_CHARS_MAX = 300;
 const SLOW_EVERY_MS = 1_000;
 const HOLDS_TOLD_MAX = 20;
 
-/** One request in so many; zero: none. Paths may hold addresses, so that the template of the route is logged. */
+/**
+ * One request in so many; zero: none. Paths may hold addresses, so that the template of the route is logged.
+ */
 export function requestLog(log: Logger, every: number): (exchange: Exchange, ms: number) => void {
   let count = 0;
   return ({ requestId, method, route, status, caller }, ms) => {

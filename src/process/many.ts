@@ -1,6 +1,7 @@
 /**
- * `serve --processes N`: so many processes with the same roles, and the api of all of them on one port. Each is started again
- * when it ends. SIGTERM ends all of them in order; SIGHUP replaces one after the other, and callers notice nothing.
+ * `serve --processes N`: so many processes with the same roles, and the api of all of them on one port. Each
+ * is started again when it ends. SIGTERM ends all of them in order; SIGHUP replaces one after the other, and
+ * callers notice nothing.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -142,7 +143,10 @@ class ProcessGroup {
     return startCollecting({ host, port, token: this.#config.metricsToken, onFault }, processes);
   }
 
-  /** Resolves when it serves, and watches it from then on; rejects, and gives its place back, when it ends before. */
+  /**
+   * Resolves when it serves, and watches it from then on; rejects, and gives its place back, when it ends
+   * before.
+   */
   async #begin(place: number, shortLives = 0): Promise<Ready> {
     const before = this.#members[place] ?? null;
     const args = ["serve", "--role", this.#roles.join()];

@@ -1,10 +1,12 @@
 /**
- * Metrics for Prometheus, on their own port: what this process has counted, and what the record says of all processes.
+ * Metrics for Prometheus, on their own port: what this process has counted, and what the record says of all
+ * processes.
  *
- * A scrape costs the same whatever the backlog: counts of the record have limits, single workspaces are the busiest, and
- * who asks again within a second gets the same answer. While Postgres does not answer, the process's own counts are told
- * all the same. They name workspaces and their volume, so a token is required unless the address is a loopback one.
- * `/healthz` needs none: a worker has no other port that a supervisor could ask.
+ * A scrape costs the same whatever the backlog: counts of the record have limits, single workspaces are the
+ * busiest, and who asks again within a second gets the same answer. While Postgres does not answer, the
+ * process's own counts are told all the same. They name workspaces and their volume, so a token is required
+ * unless the address is a loopback one. `/healthz` needs none: a worker has no other port that a supervisor
+ * could ask.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type ServerResponse } from "node:http";

@@ -1,13 +1,15 @@
 /**
- * Moves a workspace to another cell while it works. Every step may be repeated: whoever runs the move again goes on where it
- * stands, whatever was ended in the middle of it.
+ * Moves a workspace to another cell while it works. Every step may be repeated: whoever runs the move again
+ * goes on where it stands, whatever was ended in the middle of it.
  *
  *   1. Fences go up in both records, and what is there is copied, step by step.
  *   2. What changed meanwhile is copied again, until little is left.
  *   3. No bag is claimed any more; those with workers are waited for.
- *   4. The pause: writers are refused, the rest goes over, and the record that it leaves says that it is gone.
+ *   4. The pause: writers are refused, the rest goes over, and the record that it leaves says that it is
+ *      gone.
  *   5. The new record lets it work. Redis of the old one forgets its keys.
- *   6. When no process can still believe that the workspace is there, the old rows are removed, and last the fence. Whoever
+ *   6. When no process can still believe that the workspace is there, the old rows are removed, and last the
+ *      fence. Whoever
  *      believed it until then has read what was true at the switch, and written nothing.
  */
 import { randomUUID } from "node:crypto";
@@ -103,7 +105,8 @@ export class Mover {
       const ours = await takeOver(cell.sql, move, randomUUID());
       const { id, state } = ours;
       if (state === "arriving") while (await removeStep(cell.sql, tables, { workspaceId, id, state }));
-      // before the row: a fence without one notes nothing, and the next move would trust what was copied earlier
+      // before the row: a fence without one notes nothing, and the next move would trust what was copied
+      // earlier
       await dropFence(cell.sql, tables, ours);
       await forgetMove(cell.sql, ours);
     }
@@ -127,7 +130,10 @@ export class Mover {
     return found.flatMap(({ cell, move }) => (move ? [{ cell, move }] : []));
   }
 
-  /** The cell that the workspace is in, or has left in a move that was not finished; null: the target, and it is whole. */
+  /**
+   * The cell that the workspace is in, or has left in a move that was not finished; null: the target, and it
+   * is whole.
+   */
   async #sourceOf(workspaceId: string, target: MovingCell): Promise<MovingCell | null> {
     const moves = await this.#movesOf(workspaceId);
     const leaving = moves.find(({ move }) => move.state !== "arriving");

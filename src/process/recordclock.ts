@@ -1,13 +1,14 @@
 /**
- * The clock of a process: Postgres' time, carried on by the monotonic clock between samples. Ids, schedules, retries
- * and leases of runs are made by one process and read by another; with this clock they agree to a few milliseconds,
- * whatever the wall clocks of the machines say. What a transaction decides goes by the time of the transaction itself.
+ * The clock of a process: Postgres' time, carried on by the monotonic clock between samples. Ids, schedules,
+ * retries and leases of runs are made by one process and read by another; with this clock they agree to a few
+ * milliseconds, whatever the wall clocks of the machines say. What a transaction decides goes by the time of
+ * the transaction itself.
  *
- * The wall clock is only compared. A machine whose clock is wrong still sends and counts correctly, but its logs and
- * its certificate checks use that clock, so it is not ready.
+ * The wall clock is only compared. A machine whose clock is wrong still sends and counts correctly, but its
+ * logs and its certificate checks use that clock, so it is not ready.
  *
- * Known limits: while Postgres does not answer the clock runs on, and drifts by some milliseconds a minute at most.
- * After the machine was suspended it is behind until the next sample.
+ * Known limits: while Postgres does not answer the clock runs on, and drifts by some milliseconds a minute at
+ * most. After the machine was suspended it is behind until the next sample.
  */
 import type { Clock } from "../clock.ts";
 
@@ -94,8 +95,9 @@ export function recordClock(ask: () => Promise<number>): Promise<RecordClock> {
 }
 
 /**
- * The offset after a sample. Postgres read its clock at some moment between question and answer, which bounds the true
- * offset; within these bounds the one before stays, so that the clock does not jitter and a slow answer does no harm.
+ * The offset after a sample. Postgres read its clock at some moment between question and answer, which bounds
+ * the true offset; within these bounds the one before stays, so that the clock does not jitter and a slow
+ * answer does no harm.
  */
 export function corrected(
   offset: number | null,

@@ -1,6 +1,6 @@
 /**
- * The life of a process with some roles, from its settings to its end: prints in one line why it cannot start, logs
- * JSON, stops in order on a signal or when its parent is gone, and never hangs while stopping.
+ * The life of a process with some roles, from its settings to its end: prints in one line why it cannot
+ * start, logs JSON, stops in order on a signal or when its parent is gone, and never hangs while stopping.
  */
 import { Session } from "node:inspector/promises";
 import { setPriority } from "node:os";
@@ -61,8 +61,8 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
 }
 
 /**
- * Loading makes the young generation as large as it may become, and V8 keeps that while there is some work: 30 to 60 MB of
- * each process. Nothing is served yet, so that nobody waits for the 0.2 s.
+ * Loading makes the young generation as large as it may become, and V8 keeps that while there is some work:
+ * 30 to 60 MB of each process. Nothing is served yet, so that nobody waits for the 0.2 s.
  */
 async function giveBackMemory(): Promise<void> {
   const session = new Session();
@@ -108,7 +108,9 @@ export function untilStopped(
   whenParentGone(() => stop("the parent process is gone", PARENT_GONE_MS_MAX));
 }
 
-/** What is logged of an error: never the values in it, which may be the contents of a mail, and no address. */
+/**
+ * What is logged of an error: never the values in it, which may be the contents of a mail, and no address.
+ */
 function errorOf(error: unknown): object {
   if (!(error instanceof Error)) return { message: withoutAddresses(String(error)) };
   const { name } = error;

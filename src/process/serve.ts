@@ -1,6 +1,6 @@
 /**
- * One process with some roles: opens the connections, builds the parts and passes them down, and stops them when their
- * work is finished or its time is over.
+ * One process with some roles: opens the connections, builds the parts and passes them down, and stops them
+ * when their work is finished or its time is over.
  */
 import type { Logger } from "pino";
 import { BodyBudget } from "../api/bodybudget.ts";
@@ -29,8 +29,8 @@ import { expectSmarthost } from "./roles/smarthost.ts";
 import { Stores } from "./stores.ts";
 
 /**
- * Whatever the stores do: supervisors kill a process after 5 s. Only a worker takes longer, with deliveries that are not
- * written yet.
+ * Whatever the stores do: supervisors kill a process after 5 s. Only a worker takes longer, with deliveries
+ * that are not written yet.
  */
 const STOP_MS_MAX = 3_500;
 /** Roles that check API keys, sign links, return paths or webhooks, or decrypt keys. */
@@ -77,7 +77,9 @@ type RunningRole = (Partial<Ports> & { stop(): Promise<void> }) | null;
 type RoleTies = { front: Front; onReport(cell: number): void };
 type Starter<Parts> = (parts: Parts, around: RoleTies) => Promise<RunningRole>;
 
-/** Each is loaded when it is needed: all of them together take twice the memory of one, and a second of CPU. */
+/**
+ * Each is loaded when it is needed: all of them together take twice the memory of one, and a second of CPU.
+ */
 const LOADS = {
   api: () => import("./roles/api.ts"),
   deliver: () => import("./roles/deliver.ts"),
@@ -359,7 +361,10 @@ async function expectSecret(sql: Sql, secret: string): Promise<void> {
 /** Roles that write links or mails of their own. */
 const NAMING: readonly Role[] = ["api", "automate", "webhooks", "console"];
 
-/** Who listens to others than this machine writes to people: with links that lead back, from an address that is somebody's. */
+/**
+ * Who listens to others than this machine writes to people: with links that lead back, from an address that
+ * is somebody's.
+ */
 function expectPublicNames({ host, publicUrl, mailFrom }: Config, roles: readonly Role[]): void {
   if (isLoopback(host) || !roles.some((role) => NAMING.includes(role))) return;
   const missing = [publicUrl === null && "PUBLIC_URL", mailFrom === null && "MAIL_FROM"].filter(Boolean);

@@ -1,7 +1,8 @@
 /**
- * The root of `npm start`: everything on one machine, for development. Starts the stores that the environment does not
- * name, makes a demo workspace on the first run, runs the roles in three processes, prints how to send the first mail,
- * and stops everything with itself. A role that dies is restarted; one that keeps dying stops everything.
+ * The root of `npm start`: everything on one machine, for development. Starts the stores that the environment
+ * does not name, makes a demo workspace on the first run, runs the roles in three processes, prints how to
+ * send the first mail, and stops everything with itself. A role that dies is restarted; one that keeps dying
+ * stops everything.
  */
 
 import { fileURLToPath } from "node:url";
@@ -43,8 +44,8 @@ const STORES_STOP_MS_MAX = 3_000;
 type ProcessName = "api" | "deliver" | "others";
 
 /**
- * The api is first. Nothing that hangs elsewhere holds up requests or deliveries; what has little to do shares a process,
- * since each takes 60 MB and a second of a core to start.
+ * The api is first. Nothing that hangs elsewhere holds up requests or deliveries; what has little to do
+ * shares a process, since each takes 60 MB and a second of a core to start.
  */
 const PROCESSES: Record<ProcessName, readonly Role[]> = {
   api: ["api"],
@@ -54,11 +55,14 @@ const PROCESSES: Record<ProcessName, readonly Role[]> = {
 const NAMES = keysOf(PROCESSES);
 
 /**
- * glibc gives each of a process's ten threads an arena of its own, which keeps what its busiest moment took, such as
- * compiling at the start: 15 to 25 MB of each process.
+ * glibc gives each of a process's ten threads an arena of its own, which keeps what its busiest moment took,
+ * such as compiling at the start: 15 to 25 MB of each process.
  */
 const MALLOC = { MALLOC_ARENA_MAX: "2" };
-/** Gives back what is free; only for processes that seldom have large buffers, which would come from the system each time. */
+/**
+ * Gives back what is free; only for processes that seldom have large buffers, which would come from the
+ * system each time.
+ */
 const MALLOC_SPARING = { ...MALLOC, MALLOC_TRIM_THRESHOLD_: "131072" };
 
 class Root {

@@ -31,7 +31,10 @@ import {
 const ANSWER_MS_MAX = 10_000;
 const STORE_POLL_MS = 250;
 const CLOSE_SECONDS_MAX = 0.5;
-/** How long a read replica may be silent; of STORE_TIMEOUT_MS enough is left for the primary to answer in its place. */
+/**
+ * How long a read replica may be silent; of STORE_TIMEOUT_MS enough is left for the primary to answer in its
+ * place.
+ */
 const REPLICA_MS_MAX = 1_000;
 const REPLICA_PART = 0.25;
 
@@ -93,7 +96,9 @@ export class Stores {
     return sql;
   }
 
-  /** Where lists and views are read, asked anew for each answer: at the standby if there is one that keeps up. */
+  /**
+   * Where lists and views are read, asked anew for each answer: at the standby if there is one that keeps up.
+   */
   lists(reads: Sql): () => Sql {
     const url = this.#readDatabaseUrl;
     if (url === null) return () => reads;
@@ -147,8 +152,8 @@ export class Stores {
   }
 
   /**
-   * Waits for stores that are not there, however long, and says so once; hands back the time of Postgres. What waiting
-   * cannot mend, such as a wrong password, is thrown at once.
+   * Waits for stores that are not there, however long, and says so once; hands back the time of Postgres.
+   * What waiting cannot mend, such as a wrong password, is thrown at once.
    */
   async ready(): Promise<RecordClock> {
     const sql = this.sql("setup");

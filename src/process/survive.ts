@@ -1,6 +1,6 @@
 /**
- * The policy for uncaught errors: when a client library of a store fails outside of our calls, the process goes on; any
- * other uncaught error is a bug of ours, and ends the process.
+ * The policy for uncaught errors: when a client library of a store fails outside of our calls, the process
+ * goes on; any other uncaught error is a bug of ours, and ends the process.
  */
 import type { Logger } from "pino";
 
@@ -17,8 +17,8 @@ export function survive(log: Pick<Logger, "error">, end: () => void = () => proc
 const CONNECTION_CODES =
   /^(CONNECTION_(CLOSED|ENDED|DESTROYED)|CONNECT_TIMEOUT|E(CONN(RESET|REFUSED|ABORTED)|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|NOTFOUND|AI_AGAIN))$/;
 /**
- * Postgres hangs up (57P), the connection broke (08), or there are too many (53300). Any other code is about a
- * statement.
+ * Postgres hangs up (57P), the connection broke (08), or there are too many (53300). Any other code is about
+ * a statement.
  */
 const HANGS_UP = /^(57P|08|53300)/;
 const REDIS_NAMES = /Redis|ClusterAllFailed|MaxRetries|ReplyError|AbortError/;

@@ -1,6 +1,6 @@
 /**
- * The error for a store that cannot be used, in one line for the operator: which store, where, which setting, and what
- * to check. A process or command that ends for this reason has its own exit status.
+ * The error for a store that cannot be used, in one line for the operator: which store, where, which setting,
+ * and what to check. A process or command that ends for this reason has its own exit status.
  */
 
 import { type HostPort, readRedisUrl } from "../rules/redisurl.ts";
@@ -42,8 +42,9 @@ export function unreachable(store: Store, error?: unknown): StoreUnreachable {
 }
 
 /**
- * The same, when the error is about a store rather than about what it was asked; else null. The client of Redis tells
- * its listeners why it has no connection, and the commands that wait for one only that there is none.
+ * The same, when the error is about a store rather than about what it was asked; else null. The client of
+ * Redis tells its listeners why it has no connection, and the commands that wait for one only that there is
+ * none.
  */
 export function storeTrouble(
   error: unknown,

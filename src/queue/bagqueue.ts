@@ -1,9 +1,10 @@
 /**
- * The queue ("line") of bags that can be sent now, as small BullMQ jobs that contain only the bag's id. Contents and
- * outcomes of bags are in Postgres alone, so everything here may be lost.
+ * The queue ("line") of bags that can be sent now, as small BullMQ jobs that contain only the bag's id.
+ * Contents and outcomes of bags are in Postgres alone, so everything here may be lost.
  *
- * Promises: a bag is queued at most once per generation (both are in the job id); order is fair between workspaces. A
- * bag that finds no room in the queue stays in Postgres, and the keeper queues it when there is room.
+ * Promises: a bag is queued at most once per generation (both are in the job id); order is fair between
+ * workspaces. A bag that finds no room in the queue stays in Postgres, and the keeper queues it when there is
+ * room.
  */
 import { randomBytes } from "node:crypto";
 import { Queue } from "bullmq";
@@ -17,7 +18,9 @@ const EVENTS_KEPT = 100;
 export type BagRef = { workspaceId: string; id: string; generation: number; shard: number };
 /** A bag to queue. The number of its e-mails decides when the workspace has its next turn. */
 export type BagToQueue = BagRef & { emails: number };
-/** As it stands in Redis, where workers of this version and the next must read it: workspace, bag, generation. */
+/**
+ * As it stands in Redis, where workers of this version and the next must read it: workspace, bag, generation.
+ */
 export type BagJob = { w: string; b: string; g: number };
 export type Queued = { epoch: string; queued: BagToQueue[]; heldBack: BagToQueue[] };
 

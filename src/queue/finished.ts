@@ -1,4 +1,7 @@
-/** Removes bags whose jobs have ended from the queue, in groups: while one script call runs, the next group gathers. */
+/**
+ * Removes bags whose jobs have ended from the queue, in groups: while one script call runs, the next group
+ * gathers.
+ */
 import type { BagQueue, BagRef } from "./bagqueue.ts";
 
 export class FinishedBags {

@@ -1,10 +1,10 @@
 /**
- * Takes bags from the queue: one BullMQ worker for each shard, on a connection of its own. A bag job never fails: the
- * outcomes of its e-mails are written to Postgres. An exception here is a bug and is reported to `onFault`; the keeper
- * recovers the bag when its lease expires.
+ * Takes bags from the queue: one BullMQ worker for each shard, on a connection of its own. A bag job never
+ * fails: the outcomes of its e-mails are written to Postgres. An exception here is a bug and is reported to
+ * `onFault`; the keeper recovers the bag when its lease expires.
  *
- * A worker that takes nothing although its shard has bags to take is replaced, with its connection: after a failover the
- * client of Redis may wait for an answer that never comes, and nothing in it notices.
+ * A worker that takes nothing although its shard has bags to take is replaced, with its connection: after a
+ * failover the client of Redis may wait for an answer that never comes, and nothing in it notices.
  */
 import { Worker } from "bullmq";
 import { atMost } from "../clock.ts";

@@ -1,4 +1,7 @@
-/** Whether Redis takes what it is told and keeps it: a full or read-only one, or one that evicts keys, does not. */
+/**
+ * Whether Redis takes what it is told and keeps it: a full or read-only one, or one that evicts keys, does
+ * not.
+ */
 import { Cluster } from "ioredis";
 import { messageOf } from "../caught.ts";
 import { mastersOf } from "./connect.ts";

@@ -1,9 +1,11 @@
 /**
- * Connections to Redis: one server, a unix socket, a cluster, or a master that Sentinel names, by the url alone.
+ * Connections to Redis: one server, a unix socket, a cluster, or a master that Sentinel names, by the url
+ * alone.
  *
- * The admission client never resends by itself: a script whose reply was lost may have run, and whoever sent it
- * decides what that means. It has no offline queue, so that a Redis that is away is answered at once, and every
- * command has a deadline. A connection without any answer is given up: after a failover its other side may be gone.
+ * The admission client never resends by itself: a script whose reply was lost may have run, and whoever sent
+ * it decides what that means. It has no offline queue, so that a Redis that is away is answered at once, and
+ * every command has a deadline. A connection without any answer is given up: after a failover its other side
+ * may be gone.
  */
 import { once } from "node:events";
 import { Cluster, type ClusterOptions, Redis } from "ioredis";

@@ -1,6 +1,6 @@
 /**
- * Every key name in one place. All keys of a workspace carry its handle as hash tag, so that whatever one request
- * touches lies in one slot; the handle is known from the bearer token alone.
+ * Every key name in one place. All keys of a workspace carry its handle as hash tag, so that whatever one
+ * request touches lies in one slot; the handle is known from the bearer token alone.
  */
 export const keyspace = {
   apiKey: (handle: string, hash: string) => `{${handle}}:key:${hash}`,

@@ -1,10 +1,11 @@
 /**
- * Lua scripts as functions. A script's header is its contract and its binding: the names behind KEYS and ARGV become
- * the local variables of the script and the fields the caller must give, so the two cannot drift apart.
- * `name:number` converts an argument on the script's first line; `-- @include name` brings in lua/include/name.lua.
+ * Lua scripts as functions. A script's header is its contract and its binding: the names behind KEYS and ARGV
+ * become the local variables of the script and the fields the caller must give, so the two cannot drift
+ * apart. `name:number` converts an argument on the script's first line; `-- @include name` brings in
+ * lua/include/name.lua.
  *
- * A script is sent by its hash; only a store that does not know it is sent the source. Nothing is ever sent twice
- * after it may have run: a lost reply is the caller's to judge.
+ * A script is sent by its hash; only a store that does not know it is sent the source. Nothing is ever sent
+ * twice after it may have run: a lost reply is the caller's to judge.
  */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";

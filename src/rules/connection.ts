@@ -1,8 +1,9 @@
 /**
- * With whom an attempt was made, how far it got and how long it took, as one text in an e-mail's history: five fields of
- * JSON would cost a tenth of the whole delivery. `dot 12 mx.example.net 192.0.2.1 TLSv1.3 verified sts 198.51.100.7 google`,
- * the last two being the address it left from and the provider; what is unknown at the end is left out, in between it is
- * a hyphen. No part contains a space.
+ * With whom an attempt was made, how far it got and how long it took, as one text in an e-mail's history:
+ * five fields of JSON would cost a tenth of the whole delivery.
+ * `dot 12 mx.example.net 192.0.2.1 TLSv1.3 verified sts 198.51.100.7 google`, the last two being the address
+ * it left from and the provider; what is unknown at the end is left out, in between it is a hyphen. No part
+ * contains a space.
  */
 export type Connection = {
   host: string;
@@ -16,8 +17,8 @@ export type Connection = {
 };
 
 /**
- * The receiver's MTA-STS policy, its TLSA records, or the operator for this destination. A policy that is being tested
- * requires nothing: what it would have missed is seen by `tls` and `isVerified`.
+ * The receiver's MTA-STS policy, its TLSA records, or the operator for this destination. A policy that is
+ * being tested requires nothing: what it would have missed is seen by `tls` and `isVerified`.
  */
 export type TlsPolicy = "sts" | "sts-testing" | "dane" | "setting";
 

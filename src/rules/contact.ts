@@ -1,10 +1,11 @@
 /**
- * What a change does to a contact. Pure: the contact commit calls `change` on the locked state, so that what is decided
- * here is decided once, whoever asks at the same time.
+ * What a change does to a contact. Pure: the contact commit calls `change` on the locked state, so that what
+ * is decided here is decided once, whoever asks at the same time.
  *
- * Nobody is subscribed against their word: one who is pending or unsubscribed becomes subscribed only by confirming,
- * or by a consent record in place of that. At most one confirmation mail a day is asked for, and three in all until one
- * is answered. An archived contact is not there, except for being added again, unsubscribed and erased.
+ * Nobody is subscribed against their word: one who is pending or unsubscribed becomes subscribed only by
+ * confirming, or by a consent record in place of that. At most one confirmation mail a day is asked for, and
+ * three in all until one is answered. An archived contact is not there, except for being added again,
+ * unsubscribed and erased.
  */
 import { isJsonbOver } from "./jsonb.ts";
 

@@ -1,7 +1,7 @@
 /**
- * What an e-mail is to everybody: its head, what happened to it, and what the fates of its recipients make of it. Each
- * recipient has a mark, one letter, in the order to, cc, bcc. Statuses are decided here and nowhere else; SQL asks
- * `statusSql` in record/mail/status.ts, which is made of the same table.
+ * What an e-mail is to everybody: its head, what happened to it, and what the fates of its recipients make of
+ * it. Each recipient has a mark, one letter, in the order to, cc, bcc. Statuses are decided here and nowhere
+ * else; SQL asks `statusSql` in record/mail/status.ts, which is made of the same table.
  */
 import { isOneOf } from "../names.ts";
 

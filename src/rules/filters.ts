@@ -1,9 +1,10 @@
 /**
  * Filters of an automation: who may enter, and which branch is taken. Pure.
  *
- * A field is `event.name`, `event.properties.<key>...`, `contact.tags`, `contact.properties.<key>...` or another field of
- * the contact. What is absent equals nothing: every test of it fails but `neq` and `exists: false`. Values of different
- * types are never equal and never in order; text is ordered by code units, so that ISO times compare as times.
+ * A field is `event.name`, `event.properties.<key>...`, `contact.tags`, `contact.properties.<key>...` or
+ * another field of the contact. What is absent equals nothing: every test of it fails but `neq` and
+ * `exists: false`. Values of different types are never equal and never in order; text is ordered by code
+ * units, so that ISO times compare as times.
  *
  * Refuses to see what is inherited: `__proto__` and `constructor` are keys like any other.
  */

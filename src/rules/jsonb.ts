@@ -1,6 +1,11 @@
-/** JSON of callers as Postgres keeps it in a jsonb: there a number has all of its digits, and 1e308 has 309. */
+/**
+ * JSON of callers as Postgres keeps it in a jsonb: there a number has all of its digits, and 1e308 has 309.
+ */
 
-/** Whether it has more bytes as compact JSON with such numbers. Takes no longer for what is a thousand times as long. */
+/**
+ * Whether it has more bytes as compact JSON with such numbers. Takes no longer for what is a thousand times
+ * as long.
+ */
 export function isJsonbOver(value: unknown, most: number): boolean {
   return leftAfter(value, most) < 0;
 }

@@ -1,14 +1,15 @@
 /**
- * The ledger of a workspace: what it has used of its quota (day, month) and of its sending caps (day, hour), and how
- * much waits. Pure: `advance` moves the windows to a time, `judge` decides one request and counts it. The commit calls
- * them on the locked row and so has the last word; lua/reserve.lua makes the same decision beforehand, fast and
- * without promise, and the fuzz tests hold both against each other.
+ * The ledger of a workspace: what it has used of its quota (day, month) and of its sending caps (day, hour),
+ * and how much waits. Pure: `advance` moves the windows to a time, `judge` decides one request and counts it.
+ * The commit calls them on the locked row and so has the last word; lua/reserve.lua makes the same decision
+ * beforehand, fast and without promise, and the fuzz tests hold both against each other.
  *
- * Quota is counted per recipient in `to` at acceptance and is all or nothing. Caps are counted per recipient of the
- * envelope when an e-mail may go; what finds no room waits, in order, and nothing overtakes what waits in its stream.
- * Counts of a kind of streams (all bulk mail) include those of the named ones, which are counted a second time by name.
- * Windows only move forward: under a clock that steps back the newest window seen goes on. Only windows that are far in
- * the future, where a wrong clock left them, come back; what was used stays used.
+ * Quota is counted per recipient in `to` at acceptance and is all or nothing. Caps are counted per recipient
+ * of the envelope when an e-mail may go; what finds no room waits, in order, and nothing overtakes what waits
+ * in its stream. Counts of a kind of streams (all bulk mail) include those of the named ones, which are
+ * counted a second time by name. Windows only move forward: under a clock that steps back the newest window
+ * seen goes on. Only windows that are far in the future, where a wrong clock left them, come back; what was
+ * used stays used.
  */
 
 import { DAY_MS } from "../clock.ts";
@@ -17,13 +18,13 @@ import { BULK, BULK_STREAM, type MailStream, type StreamLimits, TRANSACTIONAL_ST
 
 export const BUCKET_MS = 300_000;
 /**
- * The present bucket and the 13 before it: a full hour wherever in its bucket a place was given, and the five minutes
- * for which it may wait to be used. So no hour at the receivers sees more than the cap.
+ * The present bucket and the 13 before it: a full hour wherever in its bucket a place was given, and the five
+ * minutes for which it may wait to be used. So no hour at the receivers sees more than the cap.
  */
 export const HOUR_BUCKETS = 14;
 /**
- * How long a place in the caps may wait to be used. Caps are about what receivers see: of mail that was granted hours
- * ago and held up by an outage, no more than the caps may leave at once when that is over.
+ * How long a place in the caps may wait to be used. Caps are about what receivers see: of mail that was
+ * granted hours ago and held up by an outage, no more than the caps may leave at once when that is over.
  */
 export const GRANT_LIVES_MS = BUCKET_MS;
 /** Whether a place of that time has lapsed: one that lies ahead was given before the clock was set back. */
@@ -213,7 +214,9 @@ function useOf({ streams }: Ledger, { bulk, stream }: MailStream): StreamUse | n
   return made;
 }
 
-/** Counts the longest run of e-mails, from the first on, for which there is room in the caps; says how many. */
+/**
+ * Counts the longest run of e-mails, from the first on, for which there is room in the caps; says how many.
+ */
 export function take(
   ledger: Ledger,
   allowance: Allowance,
@@ -372,8 +375,9 @@ function usedBy(window: CapWindow, ledger: Ledger, limits: StreamLimits, { strea
 }
 
 /**
- * Windows in the future would hold everything back until their time comes. What was used in their hour counts in the
- * present bucket, what was used in their day in the present day, so nothing more is given out than before.
+ * Windows in the future would hold everything back until their time comes. What was used in their hour counts
+ * in the present bucket, what was used in their day in the present day, so nothing more is given out than
+ * before.
  */
 function bringBack(ledger: Ledger, now: number): void {
   const latest = now + STEP_BACK_MS_MAX;

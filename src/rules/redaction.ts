@@ -1,7 +1,7 @@
 /**
- * What an erasure makes of one e-mail. Pure. Whoever is erased is struck out of the header and of the history; a mail
- * that is still to go goes without them, or is canceled when nobody else is left; once nothing of it is open, its
- * subject and contents go too.
+ * What an erasure makes of one e-mail. Pure. Whoever is erased is struck out of the header and of the
+ * history; a mail that is still to go goes without them, or is canceled when nobody else is left; once
+ * nothing of it is open, its subject and contents go too.
  */
 import { identity, parseMailbox } from "../address.ts";
 import { withoutConnection } from "./connection.ts";
@@ -93,7 +93,10 @@ export function redact(
   };
 }
 
-/** A reply may repeat the address, also a reply about somebody else; a host may belong to the person's own domain. */
+/**
+ * A reply may repeat the address, also a reply about somebody else; a host may belong to the person's own
+ * domain.
+ */
 function redacted(
   entry: HistoryEntry,
   isOfErased: (text: string) => boolean,

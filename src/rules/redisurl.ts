@@ -1,6 +1,6 @@
 /**
- * What REDIS_URL may say: one server, its unix socket, a cluster, or a master that Sentinel names. Users and passwords
- * are percent-encoded, as in every URL.
+ * What REDIS_URL may say: one server, its unix socket, a cluster, or a master that Sentinel names. Users and
+ * passwords are percent-encoded, as in every URL.
  */
 export type RedisPlace =
   | { kind: "server"; url: string; host: string; port: number }
@@ -45,14 +45,19 @@ export function readRedisUrl(url: string): RedisPlace | null {
   return { kind: "server", url, host, port: Number(port || REDIS_PORT) };
 }
 
-/** `unix:///folder/redis.sock?password=P`, since a url without a host has no place for a password before it. */
+/**
+ * `unix:///folder/redis.sock?password=P`, since a url without a host has no place for a password before it.
+ */
 function readSocket({ pathname, searchParams }: URL): RedisPlace | null {
   if (pathname.length <= 1) return null;
   const login = loginOf(searchParams.get("username"), searchParams.get("password"));
   return { kind: "socket", path: decodeURIComponent(pathname), login };
 }
 
-/** `redis-cluster://a:7401,b:7402`, or several urls with commas between. The nodes of a cluster have the same users. */
+/**
+ * `redis-cluster://a:7401,b:7402`, or several urls with commas between. The nodes of a cluster have the same
+ * users.
+ */
 function readCluster(url: string, scheme: string): RedisPlace | null {
   const parts = url.split(",").map((part) => parse(part.includes("://") ? part : `${scheme}://${part}`));
   const schemes = new Set(parts.map((part) => part?.protocol));

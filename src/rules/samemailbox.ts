@@ -1,20 +1,26 @@
 /**
- * Whether an address in a report is the mailbox that mail to a recipient goes to, or somebody's behind it, as a member of a
- * list: only the first is evidence about the recipient.
+ * Whether an address in a report is the mailbox that mail to a recipient goes to, or somebody's behind it, as
+ * a member of a list: only the first is evidence about the recipient.
  *
- * Promises: never taken for the same are other names, other domains, and `bob+tag` for `bob`: who files mail in
- * a mailbox that is missing may be there himself.
+ * Promises: never taken for the same are other names, other domains, and `bob+tag` for `bob`: who files mail
+ * in a mailbox that is missing may be there himself.
  */
 type AddressParts = { name: string; domain: string };
 
-/** Addresses in lower case. Hosts of the domain are the same place: `bob@store.example.net` for `bob@example.net`. */
+/**
+ * Addresses in lower case. Hosts of the domain are the same place: `bob@store.example.net` for
+ * `bob@example.net`.
+ */
 export function isMailboxOf(reported: string, recipient: string): boolean {
   const [theirs, ours] = [partsOf(reported), partsOf(recipient)];
   const isSamePlace = isNested(ours.domain, theirs.domain) || areOneProviders(ours.domain, theirs.domain);
   return isSamePlace && [ours.name, withoutTag(ours.name)].some((name) => name === theirs.name);
 }
 
-/** Domains of a provider at which a name is one person's. Google also ignores dots, and shows the address in its own way. */
+/**
+ * Domains of a provider at which a name is one person's. Google also ignores dots, and shows the address in
+ * its own way.
+ */
 const GOOGLE: readonly string[] = ["gmail.com", "googlemail.com"];
 /** Yandex gives every mailbox all of them (yandex.com/support/mail: addresses). */
 const YANDEX: readonly string[] = ["yandex.ru", "ya.ru", "yandex.com", "yandex.by", "yandex.kz", "yandex.ua"];

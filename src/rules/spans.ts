@@ -1,9 +1,9 @@
 /**
- * Spans and moments as people write them in a document: `2h`, `7d`; an instant with an offset, a local time with its
- * time zone, or a time of day that comes round again.
+ * Spans and moments as people write them in a document: `2h`, `7d`; an instant with an offset, a local time
+ * with its time zone, or a time of day that comes round again.
  *
- * Promises: a local time that the clocks skip is the moment after the gap, one that they repeat is the first of the two;
- * no moment is outside of the years that the record keeps.
+ * Promises: a local time that the clocks skip is the moment after the gap, one that they repeat is the first
+ * of the two; no moment is outside of the years that the record keeps.
  */
 import { DAY_MS } from "../clock.ts";
 
@@ -16,7 +16,10 @@ const INSTANT = /^(\d{4}-\d{2}-\d{2})[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?([Zz]|
 /** An offset can lead out of the years that four digits write. */
 const FIRST_MS = Date.parse("0001-01-01T00:00:00Z");
 const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
-/** Where the offset is a zone's own, whole years are left out: Date.UTC takes those below 100 for the twentieth century. */
+/**
+ * Where the offset is a zone's own, whole years are left out: Date.UTC takes those below 100 for the
+ * twentieth century.
+ */
 const LOCAL_FIRST_MS = Date.parse("0101-01-01T00:00:00Z");
 const LOCAL_LAST_MS = Date.parse("9998-12-31T23:59:59Z");
 

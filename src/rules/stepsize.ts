@@ -1,7 +1,7 @@
 /**
- * How much a repeated step may take on at once, measured by the step itself. A step that failed because it was too much
- * for its timeout would fail again for ever at the same size: it takes a quarter next time, and one that came too close
- * half. Full steps that were quick double it again, up to the maximum.
+ * How much a repeated step may take on at once, measured by the step itself. A step that failed because it
+ * was too much for its timeout would fail again for ever at the same size: it takes a quarter next time, and
+ * one that came too close half. Full steps that were quick double it again, up to the maximum.
  */
 
 /** What Postgres says when a transaction was too much, rather than wrong. */
@@ -26,8 +26,9 @@ export type StepLimits = {
   /** A step that took longer is made smaller: half of the timeout, or less where others wait for the step. */
   slowMs: number;
   /**
-   * A step of this size is not made smaller for being slow, only for failing: what takes the time of so small a step is
-   * the step itself, as its commit is, and smaller ones would do less in the same time. A hundredth of `max` by default.
+   * A step of this size is not made smaller for being slow, only for failing: what takes the time of so small
+   * a step is the step itself, as its commit is, and smaller ones would do less in the same time. A hundredth
+   * of `max` by default.
    */
   enough?: number;
 };

@@ -1,12 +1,14 @@
 /**
- * Streams: what a workspace sends, by what it is. `transactional` and `bulk` are there without being defined; a
- * workspace defines others, each as one of these two kinds.
+ * Streams: what a workspace sends, by what it is. `transactional` and `bulk` are there without being defined;
+ * a workspace defines others, each as one of these two kinds.
  */
 
 /** Of an e-mail: its kind, and its name where that is not the name of the kind. */
 export type MailStream = { readonly bulk: boolean; readonly stream: string };
 
-/** As a workspace defines it. `gone`: deleted; its name keeps its kind, since mail of it may still be there. */
+/**
+ * As a workspace defines it. `gone`: deleted; its name keeps its kind, since mail of it may still be there.
+ */
 export type StreamDefinition = {
   bulk: boolean;
   /** Of the caps, or for bulk mail of its part of them: kept free of other streams. */

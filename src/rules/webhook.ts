@@ -1,4 +1,7 @@
-/** What endpoints of webhooks may ask for, when a refused event is sent again, and when an endpoint is left in peace. */
+/**
+ * What endpoints of webhooks may ask for, when a refused event is sent again, and when an endpoint is left in
+ * peace.
+ */
 
 export const EVENT_TYPES = [
   "email.accepted",

@@ -1,4 +1,7 @@
-/** The words of a subject, as the function spaced_words of Postgres parts them: case and punctuation are those of ASCII. */
+/**
+ * The words of a subject, as the function spaced_words of Postgres parts them: case and punctuation are those
+ * of ASCII.
+ */
 export function wordsOf(text: string): string[] {
   const words = text
     .replace(/[A-Z]/g, (letter) => letter.toLowerCase())

@@ -1,10 +1,11 @@
 /**
- * The shaping file: how fast and from where mail goes to which receiver, each field with what it means. Promises that a
- * `ShapingRules` in hand is complete and makes sense as a whole; a file that does not is refused with the path of the field
- * and what to do. ops/shaping.json is the set that is shipped, ops/shaping.schema.json the schema for editors.
+ * The shaping file: how fast and from where mail goes to which receiver, each field with what it means.
+ * Promises that a `ShapingRules` in hand is complete and makes sense as a whole; a file that does not is
+ * refused with the path of the field and what to do. ops/shaping.json is the set that is shipped,
+ * ops/shaping.schema.json the schema for editors.
  *
- * Replies are matched by phrases, never by regular expressions: a search takes time in proportion to the reply, whoever
- * wrote the file.
+ * Replies are matched by phrases, never by regular expressions: a search takes time in proportion to the
+ * reply, whoever wrote the file.
  */
 import { isIP } from "node:net";
 import Type, { type Static } from "typebox";

@@ -1,7 +1,7 @@
 /**
- * The destinations that are suspended or slowed down, and the senders that are held to a limit at a provider, as this
- * worker knows them: what Postgres has is looked for every
- * second, and what a rule sets here counts here at once. While Postgres is away the last that was known counts.
+ * The destinations that are suspended or slowed down, and the senders that are held to a limit at a provider,
+ * as this worker knows them: what Postgres has is looked for every second, and what a rule sets here counts
+ * here at once. While Postgres is away the last that was known counts.
  */
 import type { Clock } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";

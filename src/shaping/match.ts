@@ -1,8 +1,8 @@
 /**
  * What the shaping file says about one receiver and one source address. Decides, and does nothing.
  *
- * A receiver counts as a provider's only when every one of its MX hosts does: whoever adds a host of a provider to his own
- * gets neither its limits nor a say in its suspension.
+ * A receiver counts as a provider's only when every one of its MX hosts does: whoever adds a host of a
+ * provider to his own gets neither its limits nor a say in its suspension.
  */
 import { DAY_MS } from "../clock.ts";
 import type { Reply } from "../smtp/reply.ts";
@@ -95,7 +95,10 @@ export class Shaper {
     return this.#everySource;
   }
 
-  /** The addresses from which this mail may leave. A pool that the file does not have is as if none were named. */
+  /**
+   * The addresses from which this mail may leave. A pool that the file does not have is as if none were
+   * named.
+   */
   poolOf({ workspaceId, stream, pool }: PoolWish): readonly SourceAddress[] {
     const ownPool = pool === null ? undefined : this.#pools.get(pool);
     if (ownPool) return ownPool;

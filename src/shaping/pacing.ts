@@ -1,6 +1,7 @@
 /**
- * How a rate limit is kept: even spacing with a small burst, such that any span of the limit's length, wherever it begins,
- * holds no more messages than the limit. The same rule stands in lua/take_room.lua, for all workers together.
+ * How a rate limit is kept: even spacing with a small burst, such that any span of the limit's length,
+ * wherever it begins, holds no more messages than the limit. The same rule stands in lua/take_room.lua, for
+ * all workers together.
  */
 import { DAY_MS } from "../clock.ts";
 import type { RateLimit } from "./match.ts";
@@ -9,7 +10,10 @@ import type { RateLimit } from "./match.ts";
 export type Spacing = { readonly ms: number; readonly everyMs: number; readonly burst: number };
 
 const SECOND_MS = 1_000;
-/** What a message may be later than the one before it, as a share of the span: the receiver counts when they arrive. */
+/**
+ * What a message may be later than the one before it, as a share of the span: the receiver counts when they
+ * arrive.
+ */
 const SLACK = 0.03;
 
 /** With `factor` under 1, more slowly. */
@@ -22,7 +26,10 @@ function burstsIn(ms: number): number {
   return ms <= SECOND_MS ? 10 : ms < DAY_MS ? 60 : 24;
 }
 
-/** The moments, by the length of their limits, from which on the next messages are due if all come evenly spaced. */
+/**
+ * The moments, by the length of their limits, from which on the next messages are due if all come evenly
+ * spaced.
+ */
 export type DueTimes = Map<number, number>;
 
 /** How many of the wanted messages may go now, which is noted, and how long until the next may. */

@@ -1,11 +1,12 @@
 /**
- * Fleet-wide limits, as this worker sees them: under each limit a room, shared by all destinations that it counts
- * together. Redis knows what all workers hold (lua/take_room.lua); a room asks it for connections and messages in advance,
- * never for one e-mail that need not wait.
+ * Fleet-wide limits, as this worker sees them: under each limit a room, shared by all destinations that it
+ * counts together. Redis knows what all workers hold (lua/take_room.lua); a room asks it for connections and
+ * messages in advance, never for one e-mail that need not wait.
  *
- * Promises: while Redis is away a worker keeps the connections it was given for as long as others count them, and after
- * that uses its share: the limit divided by the workers last seen, for rates at once. While Redis may have lost what others
- * hold, nobody opens a connection under a limit: all of them have said it again soon.
+ * Promises: while Redis is away a worker keeps the connections it was given for as long as others count them,
+ * and after that uses its share: the limit divided by the workers last seen, for rates at once. While Redis
+ * may have lost what others hold, nobody opens a connection under a limit: all of them have said it again
+ * soon.
  */
 
 import { messageOf } from "../caught.ts";
@@ -110,7 +111,9 @@ export class Rooms {
     if (room.mates.size === 0) this.#rooms.delete(room.name);
   }
 
-  /** For one message of a sender that is slowed down: how long until it may go; zero: now, and it is counted. */
+  /**
+   * For one message of a sender that is slowed down: how long until it may go; zero: now, and it is counted.
+   */
   async takeOne(name: string, { ms, everyMs, burst }: Spacing): Promise<number> {
     const { redis, worker } = this.#options;
     try {

@@ -1,7 +1,7 @@
 /**
- * The shaping file as somebody edits it while we run: read again when it changes. A file that cannot be used is complained
- * about, and the last good one stays in force; Postgres keeps that, so that a restart changes nothing. While Postgres is
- * away a changed file is in force all the same, and is kept when it is back.
+ * The shaping file as somebody edits it while we run: read again when it changes. A file that cannot be used
+ * is complained about, and the last good one stays in force; Postgres keeps that, so that a restart changes
+ * nothing. While Postgres is away a changed file is in force all the same, and is kept when it is back.
  */
 import { readFileSync, statSync } from "node:fs";
 import { codeOf, messageOf } from "../caught.ts";
@@ -53,7 +53,9 @@ export class RulesFile {
     this.#timer = setInterval(() => void this.#look(), LOOK_EVERY_MS);
   }
 
-  /** Reads it for the first time. Without a file that can be used, the one that was kept is in force, or none. */
+  /**
+   * Reads it for the first time. Without a file that can be used, the one that was kept is in force, or none.
+   */
   async open(): Promise<void> {
     const { sql, onRules, onFault } = this.#options;
     try {

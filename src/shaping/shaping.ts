@@ -1,9 +1,10 @@
 /**
- * Shaping as couriers use it: from which addresses mail may leave, what holds for a receiver, what is suspended, and what
- * a reply changes.
+ * Shaping as couriers use it: from which addresses mail may leave, what holds for a receiver, what is
+ * suspended, and what a reply changes.
  *
- * Who answers can harm only his own mail: a reply concerns the domain it was about, and a whole provider only when that
- * domain is one whose mailboxes the provider itself runs and all of its MX hosts are the provider's.
+ * Who answers can harm only his own mail: a reply concerns the domain it was about, and a whole provider only
+ * when that domain is one whose mailboxes the provider itself runs and all of its MX hosts are the
+ * provider's.
  */
 import { isIP } from "node:net";
 import { type Clock, DAY_MS } from "../clock.ts";
@@ -139,7 +140,10 @@ export class Shaping {
     return null;
   }
 
-  /** How many recipients a day this mail's stream may write to at the provider, after trouble there; null: any number. */
+  /**
+   * How many recipients a day this mail's stream may write to at the provider, after trouble there; null: any
+   * number.
+   */
   senderLimitOf({ workspaceId, stream }: MailSender, provider: string | null): number | null {
     return provider === null ? null : this.#holds.senderLimitOf(workspaceId, stream, provider);
   }

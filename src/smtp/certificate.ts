@@ -1,6 +1,7 @@
 /**
- * A certificate for STARTTLS where none is configured: self-signed, made at the start. Senders of reports do not verify
- * it, as nobody verifies the certificates of MX hosts without DANE or MTA-STS; it keeps reports from being read on their way.
+ * A certificate for STARTTLS where none is configured: self-signed, made at the start. Senders of reports do
+ * not verify it, as nobody verifies the certificates of MX hosts without DANE or MTA-STS; it keeps reports
+ * from being read on their way.
  */
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 import { DAY_MS } from "../clock.ts";

@@ -1,22 +1,25 @@
 /**
- * One SMTP connection, client side: it is opened, greeted, secured and authenticated once, then sends one delivery (a
- * mail with its recipients) after another.
+ * One SMTP connection, client side: it is opened, greeted, secured and authenticated once, then sends one
+ * delivery (a mail with its recipients) after another.
  *
- * Why not nodemailer's SMTPConnection: this is the hottest path of the engine. A mail of 1 KB costs nodemailer 32 us of
- * CPU and this client 12, of which 9 are the kernel's; without chaining it is 16. The tests compare it with nodemailer.
+ * Why not nodemailer's SMTPConnection: this is the hottest path of the engine. A mail of 1 KB costs
+ * nodemailer 32 us of CPU and this client 12, of which 9 are the kernel's; without chaining it is 16. The
+ * tests compare it with nodemailer.
  *
- * Chaining: the last bytes of a mail and MAIL, RCPT and DATA of the next leave together (RFC 2920 allows it; the
- * message itself waits for its 354). This halves the round trips. It is done only when another mail is waiting and this
- * receiver answers final dots quickly. If an answer takes long all the same, the chained mail is given back for another
- * conversation, and this one ends after its answer.
+ * Chaining: the last bytes of a mail and MAIL, RCPT and DATA of the next leave together (RFC 2920 allows it;
+ * the message itself waits for its 354). This halves the round trips. It is done only when another mail is
+ * waiting and this receiver answers final dots quickly. If an answer takes long all the same, the chained
+ * mail is given back for another conversation, and this one ends after its answer.
  *
- * Promises: every delivery is settled or given back, exactly once, whatever the peer does. Given back means that the
- * receiver has no trace of it. Every wait has a deadline, which `tick` enforces; replies are bounded; nothing throws,
- * and every error event is handled. Credentials are never sent unencrypted over a network unless TLS was switched off.
+ * Promises: every delivery is settled or given back, exactly once, whatever the peer does. Given back means
+ * that the receiver has no trace of it. Every wait has a deadline, which `tick` enforces; replies are
+ * bounded; nothing throws, and every error event is handled. Credentials are never sent unencrypted over a
+ * network unless TLS was switched off.
  *
- * Opportunistic STARTTLS is used when offered, and the certificate is still verified. A failed verification never falls
- * back to plain text, since an attacker could cause it; `ca` names a private authority. STARTTLS is skipped for
- * loopback addresses: nothing leaves the machine, and a certificate for `localhost` proves nothing.
+ * Opportunistic STARTTLS is used when offered, and the certificate is still verified. A failed verification
+ * never falls back to plain text, since an attacker could cause it; `ca` names a private authority. STARTTLS
+ * is skipped for loopback addresses: nothing leaves the machine, and a certificate for `localhost` proves
+ * nothing.
  */
 import { isAscii } from "node:buffer";
 import { connect, isIP, type OnReadOpts, type Socket } from "node:net";
@@ -88,8 +91,8 @@ const REPLY_CHARS_MAX = 65_536;
 const PIECE_BYTES = 65_536;
 const READ_BYTES = 4_096;
 /**
- * Slower receivers are disconnected: attachments stay in memory during the upload, and other mails wait for that
- * memory.
+ * Slower receivers are disconnected: attachments stay in memory during the upload, and other mails wait for
+ * that memory.
  */
 const UPLOAD_BYTES_PER_MS_MIN = 16;
 /** Larger ones are not chained to: the next would wait for the upload. */
@@ -580,7 +583,10 @@ export class Conversation {
     this.#write(joined(message, rest, this.#chained?.envelope.utf8 ? "utf8" : "latin1"));
   }
 
-  /** A large message goes piece by piece, so that a receiver that takes it slowly is told from one that is gone. */
+  /**
+   * A large message goes piece by piece, so that a receiver that takes it slowly is told from one that is
+   * gone.
+   */
   #pump(): void {
     let rest = this.#unsent;
     while (rest !== null) {
@@ -640,7 +646,10 @@ export class Conversation {
     this.#end(null);
   }
 
-  /** Every end passes here. The present delivery gets `reason` as its reply, unless nothing of it was sent yet. */
+  /**
+   * Every end passes here. The present delivery gets `reason` as its reply, unless nothing of it was sent
+   * yet.
+   */
   #end(reason: Reply | null): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -725,7 +734,10 @@ export class Conversation {
     socket.on("close", () => lose(closed));
   }
 
-  /** What is read before TLS, or without: a buffer for each read of some ten bytes would cost more than the read. */
+  /**
+   * What is read before TLS, or without: a buffer for each read of some ten bytes would cost more than the
+   * read.
+   */
   #intoOneBuffer(): OnReadOpts {
     const buffer = Buffer.allocUnsafe(READ_BYTES);
     return {

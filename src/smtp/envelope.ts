@@ -5,12 +5,17 @@ export type Envelope = {
   /** Empty: the null sender. */
   readonly from: string;
   readonly to: readonly string[];
-  /** An address is not ASCII, or a header field is written in UTF-8: only a receiver with SMTPUTF8 can take it. */
+  /**
+   * An address is not ASCII, or a header field is written in UTF-8: only a receiver with SMTPUTF8 can take
+   * it.
+   */
   readonly utf8: boolean;
 };
 
 export type Permit = {
-  /** Called when the mail's turn comes, and again right before the message is sent; after a no it is not sent. */
+  /**
+   * Called when the mail's turn comes, and again right before the message is sent; after a no it is not sent.
+   */
   mayBegin(): boolean;
 };
 

@@ -1,4 +1,7 @@
-/** How often something may happen in a span of time, by name. What is remembered is bounded: the oldest names are forgotten. */
+/**
+ * How often something may happen in a span of time, by name. What is remembered is bounded: the oldest names
+ * are forgotten.
+ */
 
 const NAMES_MAX = 100_000;
 

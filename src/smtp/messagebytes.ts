@@ -1,6 +1,7 @@
 /**
- * The bytes of a message that arrives in pieces, copied into blocks: a hostile client sends a byte at a time, and a buffer
- * for each would take a hundred times the memory. Blocks are small enough to be copied and handed to a thread in no time.
+ * The bytes of a message that arrives in pieces, copied into blocks: a hostile client sends a byte at a time,
+ * and a buffer for each would take a hundred times the memory. Blocks are small enough to be copied and
+ * handed to a thread in no time.
  */
 const BLOCK_BYTES = 1024 * 1024;
 

@@ -1,8 +1,9 @@
 /**
  * Reads what follows DATA: undoes the doubled dots and finds the end.
  *
- * Promises: a message ends at CRLF.CRLF only. A CR or LF that is not part of a CRLF makes the whole message malformed,
- * since two readers could disagree about where it ends. The result does not depend on how the bytes are cut into pieces.
+ * Promises: a message ends at CRLF.CRLF only. A CR or LF that is not part of a CRLF makes the whole message
+ * malformed, since two readers could disagree about where it ends. The result does not depend on how the
+ * bytes are cut into pieces.
  */
 
 const [LINE_START, IN_LINE, AFTER_CR, AFTER_DOT, AFTER_DOT_CR] = [0, 1, 2, 3, 4];
@@ -20,8 +21,8 @@ export class MessageReader {
   isMalformed = false;
 
   /**
-   * Passes on what belongs to the message, in one piece: the chunk itself, in which what follows a dot that was doubled
-   * moves up. Returns where the message is over, or -1.
+   * Passes on what belongs to the message, in one piece: the chunk itself, in which what follows a dot that
+   * was doubled moves up. Returns where the message is over, or -1.
    */
   read(chunk: Buffer, take: (piece: Buffer) => void): number {
     let state = this.#state;

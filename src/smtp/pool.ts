@@ -1,11 +1,12 @@
 /**
- * A bounded number of conversations with one place (a smarthost, or the hosts for the mail of some domains), each
- * sending one mail after another. The place decides which host is next, how many conversations there may be, and what
- * happens when a connection fails.
+ * A bounded number of conversations with one place (a smarthost, or the hosts for the mail of some domains),
+ * each sending one mail after another. The place decides which host is next, how many conversations there may
+ * be, and what happens when a connection fails.
  *
- * Promises: every send is answered in bounded time, whatever the other side does: it is sent, or returned unsent after
- * waiting too long, with the reason why there was no connection. If a connection is found dead before its first reply
- * about a mail, the mail goes over another one. After a failure, connections are tried one at a time.
+ * Promises: every send is answered in bounded time, whatever the other side does: it is sent, or returned
+ * unsent after waiting too long, with the reason why there was no connection. If a connection is found dead
+ * before its first reply about a mail, the mail goes over another one. After a failure, connections are tried
+ * one at a time.
  *
  * The last conversation to become idle is used first, so that those not needed end after their idle time.
  */
@@ -36,7 +37,8 @@ export type PoolTarget = {
   peer(): Peer;
   onOpened(conversation: Conversation): void;
   /**
-   * A connection failed. Returns the time until the next attempt; null: waiting mails are answered with this failure.
+   * A connection failed. Returns the time until the next attempt; null: waiting mails are answered with this
+   * failure.
    */
   onRefused(conversation: Conversation, failure: Reply): number | null;
   /** One that had been opened has ended. */
@@ -247,7 +249,9 @@ export class ConnectionPool {
     this.#idle.push({ conversation, since: this.#options.now() });
   }
 
-  /** The next delivery that this conversation can take; those that no conversation can take are answered here. */
+  /**
+   * The next delivery that this conversation can take; those that no conversation can take are answered here.
+   */
   #nextFor(conversation: Conversation): Delivery | null {
     const now = this.#options.now();
     const limits = this.#place.limits?.() ?? null;
@@ -386,8 +390,8 @@ export class ConnectionPool {
   }
 
   /**
-   * Runs only while there is something to watch. Deadlines are enforced after what has arrived was read: a process that
-   * was held up finds both at once, and an answer that is not read is a mail that is sent again.
+   * Runs only while there is something to watch. Deadlines are enforced after what has arrived was read: a
+   * process that was held up finds both at once, and an answer that is not read is a mail that is sent again.
    */
   #setTicker(): void {
     const isNeeded = this.#all.size > 0 || this.#waiting.length > 0;

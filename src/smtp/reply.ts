@@ -1,14 +1,14 @@
 /**
- * The reply of a receiver about one recipient, or the error that took its place, without judgement: outcome/classify.ts
- * decides what it means.
+ * The reply of a receiver about one recipient, or the error that took its place, without judgement:
+ * outcome/classify.ts decides what it means.
  *
  * Promises: `text` can be stored and shown anywhere: no control characters, no lone surrogates, bounded.
  */
 import { type Connection, connectionText } from "../rules/connection.ts";
 
 /**
- * Where in the conversation it happened. `route` is before any, when DNS is asked who takes the mail of a domain;
- * `session` is outside of any: the mail was stopped on our side.
+ * Where in the conversation it happened. `route` is before any, when DNS is asked who takes the mail of a
+ * domain; `session` is outside of any: the mail was stopped on our side.
  */
 export type Phase =
   | "route"

@@ -1,11 +1,13 @@
 /**
  * One SMTP connection to us: the protocol, without what becomes of the mail, which is up to its service.
  *
- * Promises: a command ends at CRLF only and a message at CRLF.CRLF only, and a message with a bare CR or LF is refused
- * whole and ends the connection, so nothing can be smuggled in behind it. What came before STARTTLS is not obeyed after
- * it. Commands are answered in their order. Everything is bounded: lines, messages, faults, silence, time.
+ * Promises: a command ends at CRLF only and a message at CRLF.CRLF only, and a message with a bare CR or LF
+ * is refused whole and ends the connection, so nothing can be smuggled in behind it. What came before
+ * STARTTLS is not obeyed after it. Commands are answered in their order. Everything is bounded: lines,
+ * messages, faults, silence, time.
  *
- * smtp-server is a dependency of the development mailbox, but not used here: it ends commands at bare line feeds.
+ * smtp-server is a dependency of the development mailbox, but not used here: it ends commands at bare line
+ * feeds.
  */
 import type { Socket } from "node:net";
 import { type SecureContext, TLSSocket } from "node:tls";
@@ -131,7 +133,9 @@ export class SmtpSession {
     this.#end();
   }
 
-  /** The same, after what is being answered: a mail whose sender does not hear of its commit is sent again. */
+  /**
+   * The same, after what is being answered: a mail whose sender does not hear of its commit is sent again.
+   */
   finish(reply: string): void {
     if (this.#isAnswering) this.#farewell = reply;
     else this.close(reply);

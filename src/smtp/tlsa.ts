@@ -1,6 +1,6 @@
 /**
- * TLSA records (RFC 6698, RFC 7671, RFC 7672): whether the certificates of a connection are those that a receiver
- * published for its host.
+ * TLSA records (RFC 6698, RFC 7671, RFC 7672): whether the certificates of a connection are those that a
+ * receiver published for its host.
  */
 import { createHash, createPublicKey, type KeyObject, X509Certificate } from "node:crypto";
 import type { DetailedPeerCertificate } from "node:tls";
@@ -31,7 +31,9 @@ export function readTlsa(data: Buffer): Tlsa | null {
   return { usage, selector, matching, hex: data.toString("hex", 3) };
 }
 
-/** `now` in ms: certificates by an authority of the host's own are valid for a time, and for one of the names. */
+/**
+ * `now` in ms: certificates by an authority of the host's own are valid for a time, and for one of the names.
+ */
 export function provesTlsa(
   peer: DetailedPeerCertificate,
   records: readonly Tlsa[],

@@ -1,6 +1,6 @@
 /**
- * What a connection must prove before mail goes over it, and who says so. Without a need the settings decide, and
- * certificates of receivers are not verified.
+ * What a connection must prove before mail goes over it, and who says so. Without a need the settings decide,
+ * and certificates of receivers are not verified.
  */
 import type { TlsPolicy } from "../rules/connection.ts";
 import type { Tlsa } from "./tlsa.ts";
@@ -12,7 +12,10 @@ export type TlsNeed =
   | { readonly kind: "encrypted"; readonly by: TlsPolicy }
   /** Its certificate is valid for the host's name, and an authority that we know signed it. */
   | { readonly kind: "verified"; readonly by: TlsPolicy }
-  /** Its certificate is one of those that signed DNS names for the host, under this name; `alsoNamed`: or valid for these. */
+  /**
+   * Its certificate is one of those that signed DNS names for the host, under this name; `alsoNamed`: or
+   * valid for these.
+   */
   | {
       readonly kind: "dane";
       readonly by: "dane";

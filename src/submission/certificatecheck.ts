@@ -1,4 +1,7 @@
-/** Checks that clients can trust the certificate of the submission ports: readable, with its key, in date, for our name. */
+/**
+ * Checks that clients can trust the certificate of the submission ports: readable, with its key, in date, for
+ * our name.
+ */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { messageOf } from "../caught.ts";

@@ -1,9 +1,9 @@
 /**
  * What was submitted as the body of POST /emails: the API then judges it as it judges any other.
  *
- * The envelope decides who gets mail, the header what is shown. A recipient that stands in To or Cc is one there, and a Bcc
- * otherwise; who stands in the header alone is shown and gets nothing. Where To names no recipient at all, every recipient
- * counts as one of To.
+ * The envelope decides who gets mail, the header what is shown. A recipient that stands in To or Cc is one
+ * there, and a Bcc otherwise; who stands in the header alone is shown and gets nothing. Where To names no
+ * recipient at all, every recipient counts as one of To.
  */
 import { createHash } from "node:crypto";
 import { headerIsOperators, headerReserved, identity, MARK_FIELD, parseMailbox } from "../address.ts";
@@ -192,8 +192,8 @@ function isText({ type, isAttached, filename }: Leaf): boolean {
 }
 
 /**
- * Several texts are one after the other. One that has no alternative is part of the HTML, too; one in HTML that has none
- * is not in the text, which the API then derives from the HTML.
+ * Several texts are one after the other. One that has no alternative is part of the HTML, too; one in HTML
+ * that has none is not in the text, which the API then derives from the HTML.
  */
 function textsOf(leaves: readonly Leaf[]): { text?: string; html?: string } {
   const texts = leaves.map((leaf) => ({ ...leaf, isHtml: leaf.type === "text/html", content: textOf(leaf) }));

@@ -1,6 +1,6 @@
 /**
- * Reads messages: small ones at once, large ones on a thread, one at a time, so that nobody's attachments hold up others.
- * How many wait is bounded by the memory that messages may have.
+ * Reads messages: small ones at once, large ones on a thread, one at a time, so that nobody's attachments
+ * hold up others. How many wait is bounded by the memory that messages may have.
  */
 import { Worker } from "node:worker_threads";
 import type { MessageBytes } from "../smtp/messagebytes.ts";

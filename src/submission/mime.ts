@@ -1,9 +1,9 @@
 /**
  * A message as its fields and its leaves: the parts that hold something, in their order.
  *
- * Promises: the time is linear in the size of the message, times the depth allowed. Nothing is left out: a message with
- * more parts, deeper ones, or ones in an encoding nobody knows is refused whole. A last boundary may be missing. Attached
- * messages stay whole: what is in them is not read.
+ * Promises: the time is linear in the size of the message, times the depth allowed. Nothing is left out: a
+ * message with more parts, deeper ones, or ones in an encoding nobody knows is refused whole. A last boundary
+ * may be missing. Attached messages stay whole: what is in them is not read.
  *
  * Refuses what cannot be written anew without breaking it: encrypted and signed parts.
  */

@@ -6,7 +6,9 @@ export type RefusedMail = { status: number; name: string; message: string };
 
 const LINE_CHARS_MAX = 400;
 
-/** By the name of the problem; the rest by its status. Codes that begin with 4 ask the client to try again. */
+/**
+ * By the name of the problem; the rest by its status. Codes that begin with 4 ask the client to try again.
+ */
 const CODES: Record<string, string> = {
   rate_limit_exceeded: "450 4.7.1",
   concurrent_idempotent_requests: "450 4.5.0",

@@ -1,6 +1,6 @@
 /**
- * What a connection to the submission ports is for: mail of whoever shows an API key. A 250 is said after the commit, and
- * names the e-mail. AUTH is neither offered nor taken before TLS.
+ * What a connection to the submission ports is for: mail of whoever shows an API key. A 250 is said after the
+ * commit, and names the e-mail. AUTH is neither offered nor taken before TLS.
  */
 
 import { parseMailbox } from "../address.ts";
@@ -106,8 +106,9 @@ export class SubmissionService implements SmtpService {
   }
 
   /**
-   * Redis is asked while the message arrives, which saves each mail a round trip; its verdict is part of the answer to the
-   * message. Who was refused waits for it here from then on, and need not send what would be refused.
+   * Redis is asked while the message arrives, which saves each mail a round trip; its verdict is part of the
+   * answer to the message. Who was refused waits for it here from then on, and need not send what would be
+   * refused.
    */
   mail(): Deferrable<SmtpAnswer | null> {
     const login = this.#login;

@@ -1,4 +1,6 @@
-/** The role that takes mail over SMTP from whoever has an API key, put together: ports, certificate, limits. */
+/**
+ * The role that takes mail over SMTP from whoever has an API key, put together: ports, certificate, limits.
+ */
 import { readFileSync } from "node:fs";
 import { createSecureContext, type SecureContext } from "node:tls";
 import type { Clock } from "../clock.ts";

@@ -35,7 +35,10 @@ export function entryOf(hashOf: HashOf, workspaceId: string, wish: Wish, now: nu
   };
 }
 
-/** Adds them; hands back the id in force of each, in their order. Who complained is unsubscribed everywhere as well. */
+/**
+ * Adds them; hands back the id in force of each, in their order. Who complained is unsubscribed everywhere as
+ * well.
+ */
 export async function suppress(sql: Sql, entries: readonly Entry[], now: number): Promise<string[]> {
   const date = new Date(now);
   const complaints = entries.filter(({ reason }) => reason === "complaint");

@@ -1,6 +1,6 @@
 /**
- * The templates at hand: found by id or external id, compiled once per version, and the ones used last are kept. Which
- * version is sent is asked of the record each time, so that a change holds from the next request.
+ * The templates at hand: found by id or external id, compiled once per version, and the ones used last are
+ * kept. Which version is sent is asked of the record each time, so that a change holds from the next request.
  */
 import type { Sql } from "../record/db/connect.ts";
 import { within } from "../record/db/groupcommit.ts";
@@ -36,9 +36,9 @@ export class TemplateCache {
   }
 
   /**
-   * The compiled versions to send, by the names they were asked for; those that do not exist are missing. What compiling
-   * them takes is charged to the budget, also where they are at hand: what a request may do must not depend on what others
-   * sent before it.
+   * The compiled versions to send, by the names they were asked for; those that do not exist are missing.
+   * What compiling them takes is charged to the budget, also where they are at hand: what a request may do
+   * must not depend on what others sent before it.
    */
   async fetch(
     workspaceId: string,

@@ -1,6 +1,6 @@
 /**
- * A version of a template, parsed once for the many e-mails written from it: its three parts, and the variables they
- * ask for. Throws a TemplateFault that names line and column.
+ * A version of a template, parsed once for the many e-mails written from it: its three parts, and the
+ * variables they ask for. Throws a TemplateFault that names line and column.
  */
 import type { Template } from "liquidjs";
 import type { TemplatePart } from "./fault.ts";

@@ -1,6 +1,6 @@
 /**
- * How templates run: as the library runs them, with every step and every lookup paid. The library's own renderer looks at
- * the clock instead, and its own ranges never end beyond 2^53.
+ * How templates run: as the library runs them, with every step and every lookup paid. The library's own
+ * renderer looks at the clock instead, and its own ranges never end beyond 2^53.
  */
 import {
   type Arguments,
@@ -35,8 +35,8 @@ type Path = Parameters<Context["_get"]>[0];
 type Emitter = { write(value: unknown): void; readonly buffer: string };
 
 /**
- * First in a path: the rest is not a way through the variables, but the bounds of a range, a list to go through, or what
- * the library makes text or a number of.
+ * First in a path: the rest is not a way through the variables, but the bounds of a range, a list to go
+ * through, or what the library makes text or a number of.
  */
 const RANGE = Symbol("range");
 const LIST = Symbol("list");
@@ -127,7 +127,9 @@ const LOOP_UNITS = 500;
 const CHARS_PER_UNIT = 4;
 const EXPRESSION_DEPTH_MAX = 50;
 
-/** Prices what was parsed, and leads its ranges and lists through `PaidContext`; says how many tokens it has. */
+/**
+ * Prices what was parsed, and leads its ranges and lists through `PaidContext`; says how many tokens it has.
+ */
 export function prepare(template: Template): number {
   const tokens = template.arguments ? new Tokens(template.arguments()).count : 0;
   const isLoop = template instanceof ForTag || template instanceof TablerowTag;

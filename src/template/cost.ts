@@ -1,6 +1,6 @@
 /**
- * The price of each filter and comparison: the most that it can cost for a value of that size, whatever the value holds,
- * paid before it runs. `test/fuzz/cost.test.ts` compares all of them with the clock.
+ * The price of each filter and comparison: the most that it can cost for a value of that size, whatever the
+ * value holds, paid before it runs. `test/fuzz/cost.test.ts` compares all of them with the clock.
  */
 import {
   CaseTag,
@@ -57,7 +57,10 @@ export function textOf(given: unknown, meter: Meter, units: number): string {
   return String(value);
 }
 
-/** All that a value holds, also what it holds more than once: so much for a character, so much besides for an item. */
+/**
+ * All that a value holds, also what it holds more than once: so much for a character, so much besides for an
+ * item.
+ */
 function payWhole(meter: Meter, value: unknown, chars: number, items: number): void {
   if (typeof value === "string") {
     meter.use(ITEM_UNITS + value.length * chars);

@@ -1,4 +1,6 @@
-/** What is wrong with a template, or with what it was given: part, line and column, in words for its author. */
+/**
+ * What is wrong with a template, or with what it was given: part, line and column, in words for its author.
+ */
 export type TemplatePart = "subject" | "html" | "text";
 
 export class TemplateFault extends Error {

@@ -1,6 +1,7 @@
 /**
- * What the template language offers: Liquid without files, network, randomness and the wall clock, and with a price on
- * everything. Two dialects differ only in what `{{ }}` does to a value: `html` escapes it, `plain` writes it as it is.
+ * What the template language offers: Liquid without files, network, randomness and the wall clock, and with a
+ * price on everything. Two dialects differ only in what `{{ }}` does to a value: `html` escapes it, `plain`
+ * writes it as it is.
  */
 import { Filter, Liquid, filters as libraryFilters } from "liquidjs";
 import { renderer } from "./context.ts";

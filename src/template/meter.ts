@@ -1,10 +1,13 @@
 /**
- * Work is counted, never timed: the same template with the same values is accepted or refused on every machine, however
- * busy. One unit is about 5 ns on an idle core of 2020.
+ * Work is counted, never timed: the same template with the same values is accepted or refused on every
+ * machine, however busy. One unit is about 5 ns on an idle core of 2020.
  */
 import type { Context } from "liquidjs";
 
-/** To compile one version of a template, and to write one e-mail, each in one turn of the event loop: up to 30 ms. */
+/**
+ * To compile one version of a template, and to write one e-mail, each in one turn of the event loop: up to 30
+ * ms.
+ */
 export const COMPILE_UNITS_MAX = 5_500_000;
 export const EMAIL_UNITS_MAX = 3_000_000;
 /** Of one request, which gives way to others between two e-mails. */

@@ -1,7 +1,7 @@
 /**
- * From the source of a part to its parsed form. Liquid, and what callers know from elsewhere: `{{{name}}}` is not
- * escaped, and `{{name|friend}}` falls back to the word "friend", unless that is the name of a filter; in quotes
- * (`{{name|"first"}}`) it always is the fallback.
+ * From the source of a part to its parsed form. Liquid, and what callers know from elsewhere: `{{{name}}}` is
+ * not escaped, and `{{name|friend}}` falls back to the word "friend", unless that is the name of a filter; in
+ * quotes (`{{name|"first"}}`) it always is the fallback.
  */
 import {
   LiquidError,

@@ -1,7 +1,7 @@
 /**
- * From a compiled version and what was given for its variables to the e-mail. Rendering runs on the thread that answers
- * everybody, so each e-mail may do so much work and no more, and all of a request share one budget of work and output; a
- * caller that renders many e-mails gives way to others between two of them.
+ * From a compiled version and what was given for its variables to the e-mail. Rendering runs on the thread
+ * that answers everybody, so each e-mail may do so much work and no more, and all of a request share one
+ * budget of work and output; a caller that renders many e-mails gives way to others between two of them.
  */
 import { type Template, toValueSync } from "liquidjs";
 import type { Compiled, CompiledPart } from "./compile.ts";

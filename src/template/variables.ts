@@ -1,6 +1,7 @@
 /**
- * The variables a template asks for, noted while it is parsed. The library's own analysis finds the line of each of
- * them by reading the source from its start: 1.7 s for 9,000 variables, when parsing them takes 0.2 s.
+ * The variables a template asks for, noted while it is parsed. The library's own analysis finds the line of
+ * each of them by reading the source from its start: 1.7 s for 9,000 variables, when parsing them takes 0.2
+ * s.
  */
 import { type Arguments, ForTag, TablerowTag, type Template, type Token, TypeGuards, Value } from "liquidjs";
 

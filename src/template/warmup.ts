@@ -1,7 +1,7 @@
 /**
- * Machine code is made of what ran often, and the prices hold for that: without it, the first large template of a process
- * takes up to ten times as long, and everybody waits for it. So a process that renders begins with small ones, a few ms
- * at a time.
+ * Machine code is made of what ran often, and the prices hold for that: without it, the first large template
+ * of a process takes up to ten times as long, and everybody waits for it. So a process that renders begins
+ * with small ones, a few ms at a time.
  */
 import { compile } from "./compile.ts";
 import { RenderBudget, renderEmail } from "./render.ts";

@@ -1,8 +1,9 @@
 /**
  * DANE (RFC 7672): which hosts of a domain published their certificates in signed DNS.
  *
- * It is on only while the resolver is proven: it is on this machine or trusted by a setting, marks a signed name as
- * proved, and refuses a name whose signatures are wrong. Else anybody on the way to the resolver could take records away.
+ * It is on only while the resolver is proven: it is on this machine or trusted by a setting, marks a signed
+ * name as proved, and refuses a name whose signatures are wrong. Else anybody on the way to the resolver
+ * could take records away.
  *
  * Promises: what the resolver cannot answer is never taken for missing.
  */
@@ -24,8 +25,8 @@ export type HostDane =
   /** Nothing is published, or its zone is not signed. */
   | { kind: "none" }
   /**
-   * `name`: under which they are published; certificates by an authority of the host's own may also be valid for one of
-   * `alsoNamed`.
+   * `name`: under which they are published; certificates by an authority of the host's own may also be valid
+   * for one of `alsoNamed`.
    */
   | { kind: "records"; records: readonly Tlsa[]; name: string; alsoNamed: readonly string[] }
   /** What is published cannot be used: encryption is due all the same. */
@@ -103,7 +104,10 @@ export class Dane {
     return { kind: "secure", hosts: new Map(found) };
   }
 
-  /** RFC 7672, 2.2.2: where its addresses are not signed, TLSA records are not asked for, unless it is a signed alias. */
+  /**
+   * RFC 7672, 2.2.2: where its addresses are not signed, TLSA records are not asked for, unless it is a
+   * signed alias.
+   */
   async #ofHost(host: string): Promise<HostDane> {
     const v4 = await this.#dns.ask(host, "A");
     const address = hasRecords(v4) || v4.kind === "failed" ? v4 : await this.#dns.ask(host, "AAAA");
@@ -129,9 +133,9 @@ export class Dane {
 }
 
 /**
- * RFC 7672, 3.2.2: a certificate by an authority may name the host, before or after CNAME, or the domain of the mail.
- * Since a connection that only the domain's name proved carries no mail of others, the domain is left out where it does
- * not matter: the host is another's, and publishes its own certificate as well.
+ * RFC 7672, 3.2.2: a certificate by an authority may name the host, before or after CNAME, or the domain of
+ * the mail. Since a connection that only the domain's name proved carries no mail of others, the domain is
+ * left out where it does not matter: the host is another's, and publishes its own certificate as well.
  */
 function namedAlso(found: HostDane, host: string, domains: readonly string[]): HostDane {
   if (found.kind !== "records" || !found.records.some(({ usage }) => usage === 2)) return found;

@@ -1,10 +1,11 @@
 /**
- * Questions to one validating resolver, for what node's own client does not tell: TLSA records, and whether an answer was
- * proved by DNSSEC (the AD bit, RFC 6840, 5.7).
+ * Questions to one validating resolver, for what node's own client does not tell: TLSA records, and whether
+ * an answer was proved by DNSSEC (the AD bit, RFC 6840, 5.7).
  *
- * Promises: an answer within the timeout times the tries; nothing throws. What answers is not believed to be the resolver
- * until it repeats the id and the question, from the resolver's address; over UDP anything else is not heard. Names are
- * read with a bound on jumps, which only go backwards; a malformed message is a failure.
+ * Promises: an answer within the timeout times the tries; nothing throws. What answers is not believed to be
+ * the resolver until it repeats the id and the question, from the resolver's address; over UDP anything else
+ * is not heard. Names are read with a bound on jumps, which only go backwards; a malformed message is a
+ * failure.
  */
 import { randomInt } from "node:crypto";
 import { createSocket } from "node:dgram";

@@ -1,12 +1,13 @@
 /**
  * The MTA-STS policies of receivers' domains, kept in Postgres for all processes.
  *
- * Promises: an answer within a bound, whatever DNS and the policy's host do. A policy that was found holds until it
- * expires, also while its record is gone or its host fails; it is fetched again in the background before that. What
- * cannot be read from Postgres is not taken for missing: then nothing is known, and the mail waits.
+ * Promises: an answer within a bound, whatever DNS and the policy's host do. A policy that was found holds
+ * until it expires, also while its record is gone or its host fails; it is fetched again in the background
+ * before that. What cannot be read from Postgres is not taken for missing: then nothing is known, and the
+ * mail waits.
  *
- * The record in DNS is asked for whenever the route of a domain is looked up, so that a new policy is heard of; its file
- * is fetched when the record names a policy that is not the one we have.
+ * The record in DNS is asked for whenever the route of a domain is looked up, so that a new policy is heard
+ * of; its file is fetched when the record names a policy that is not the one we have.
  */
 import { type Clock, DAY_MS, HOUR_MS } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";

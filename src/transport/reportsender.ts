@@ -1,10 +1,11 @@
 /**
- * Sends the TLS reports of days that are over (RFC 8460) to whom the receivers' domains name in DNS: by mail, through the
- * engine's own way in and signed as all mail is, and by HTTPS.
+ * Sends the TLS reports of days that are over (RFC 8460) to whom the receivers' domains name in DNS: by mail,
+ * through the engine's own way in and signed as all mail is, and by HTTPS.
  *
- * Promises: one report a day and domain to each of those, over restarts and whatever the number of processes: what was
- * sent is noted before anything else is done, and a mail has an id that follows from its report. A report is sent twice
- * only if the answer to a POST was lost. Nobody waits for it: it is given up after three days.
+ * Promises: one report a day and domain to each of those, over restarts and whatever the number of processes:
+ * what was sent is noted before anything else is done, and a mail has an id that follows from its report. A
+ * report is sent twice only if the answer to a POST was lost. Nobody waits for it: it is given up after three
+ * days.
  */
 import { createHash } from "node:crypto";
 import { promisify } from "node:util";

@@ -1,6 +1,6 @@
 /**
- * MTA-STS (RFC 8461): what the TXT record and the policy file of a receiver's domain say, and which MX hosts a policy
- * allows. Pure.
+ * MTA-STS (RFC 8461): what the TXT record and the policy file of a receiver's domain say, and which MX hosts
+ * a policy allows. Pure.
  */
 export type StsMode = "enforce" | "testing" | "none";
 

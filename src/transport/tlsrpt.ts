@@ -1,6 +1,6 @@
 /**
- * TLS reports (RFC 8460): who asks for them, what stands in one that we send, and what one that we get says. Pure; what
- * others wrote is bounded, and read as claims of whoever wrote it.
+ * TLS reports (RFC 8460): who asks for them, what stands in one that we send, and what one that we get says.
+ * Pure; what others wrote is bounded, and read as claims of whoever wrote it.
  */
 import { parseMailbox } from "../address.ts";
 import { DAY_MS } from "../clock.ts";

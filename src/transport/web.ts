@@ -1,8 +1,9 @@
 /**
  * HTTPS with hosts that a receiver's domain names: policies are fetched and reports are posted.
  *
- * Promises: a verified certificate; connections only to addresses that mail may go to as well, checked on the addresses
- * that are used; port 443; no redirect is followed; an answer within the deadline and the size, or none. Nothing throws.
+ * Promises: a verified certificate; connections only to addresses that mail may go to as well, checked on the
+ * addresses that are used; port 443; no redirect is followed; an answer within the deadline and the size, or
+ * none. Nothing throws.
  */
 import { request } from "node:https";
 import { isIP, type LookupFunction } from "node:net";

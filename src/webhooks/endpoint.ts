@@ -1,10 +1,10 @@
 /**
- * Which URL an endpoint may have, and which addresses its name may lead to. Whoever adds an endpoint chooses its URL, so
- * both are hostile: only public addresses are connected to, and networks that the operator allows
+ * Which URL an endpoint may have, and which addresses its name may lead to. Whoever adds an endpoint chooses
+ * its URL, so both are hostile: only public addresses are connected to, and networks that the operator allows
  * (WEBHOOK_NETWORKS_ALLOWED). Outside of those `https` is required.
  *
- * A URL is checked when it is given; the addresses are checked for every connection, which goes to the checked address
- * and not to the name. So a name that leads elsewhere a moment later has no effect.
+ * A URL is checked when it is given; the addresses are checked for every connection, which goes to the
+ * checked address and not to the name. So a name that leads elsewhere a moment later has no effect.
  */
 import { isIP } from "node:net";
 import { isWithin, mayCarryTo, type Network } from "../networks.ts";

@@ -1,4 +1,7 @@
-/** What owners do with endpoints, by the API and the command line: what may be asked for, and the rows it becomes. */
+/**
+ * What owners do with endpoints, by the API and the command line: what may be asked for, and the rows it
+ * becomes.
+ */
 
 import { newId } from "../ids.ts";
 import { isOneOf } from "../names.ts";

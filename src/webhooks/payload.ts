@@ -1,6 +1,7 @@
 /**
- * An event as callers get it: in the event log and, without its sequence, as the payload of a webhook. Contents are
- * those of now, so that what was erased is not told any more. Shapes as the official client types them, and more.
+ * An event as callers get it: in the event log and, without its sequence, as the payload of a webhook.
+ * Contents are those of now, so that what was erased is not told any more. Shapes as the official client
+ * types them, and more.
  */
 import { parseMailbox } from "../address.ts";
 import { messageIdOf } from "../record/mail/emails.ts";
@@ -28,7 +29,10 @@ export function shownEvent(event: EventRow): ShownEvent {
   return { type: event.type, created_at: event.at.toISOString(), data: dataOf(event) };
 }
 
-/** JSON of at most PAYLOAD_BYTES_MAX: of an e-mail to very many, or with a very long subject, not all is in it. */
+/**
+ * JSON of at most PAYLOAD_BYTES_MAX: of an e-mail to very many, or with a very long subject, not all is in
+ * it.
+ */
 export function payloadOf(event: EventRow): string {
   const { data, ...shown } = shownEvent(event);
   const { email_id, id, created_at } = data;

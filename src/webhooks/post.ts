@@ -1,6 +1,7 @@
 /**
  * One POST to an endpoint. Promises: an answer within POST_MS_MAX, whatever the other side does; at most
- * RESPONSE_BYTES_MAX of it are read; no redirect is followed; the connection goes to an address that was checked.
+ * RESPONSE_BYTES_MAX of it are read; no redirect is followed; the connection goes to an address that was
+ * checked.
  */
 
 import type { Resolver } from "node:dns/promises";

@@ -1,7 +1,7 @@
 /**
- * The secrets that sign what an endpoint is sent, as Standard Webhooks 1.0 has them: `whsec_` for HMAC-SHA256, and for
- * who asks for it an ed25519 pair, `whsk_` and `whpk_`. In the record they are only sealed, for their endpoint: moved to
- * another row they do not open.
+ * The secrets that sign what an endpoint is sent, as Standard Webhooks 1.0 has them: `whsec_` for
+ * HMAC-SHA256, and for who asks for it an ed25519 pair, `whsk_` and `whpk_`. In the record they are only
+ * sealed, for their endpoint: moved to another row they do not open.
  *
  * A secret that was replaced signs for another day beside the new one.
  */

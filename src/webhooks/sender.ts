@@ -1,10 +1,10 @@
 /**
- * One endpoint in the hands of this process: the events that were read for it, those under way, and what became of them
- * since it was last written down.
+ * One endpoint in the hands of this process: the events that were read for it, those under way, and what
+ * became of them since it was last written down.
  *
- * Promises: events of one e-mail or contact go one after the other, in their order; one that is not taken holds back
- * only those that follow it of the same. Failures take connections away, successes give them back, up to
- * CONNECTIONS_MAX. After FAILURES_MAX failures in a row nothing is sent but a try now and then.
+ * Promises: events of one e-mail or contact go one after the other, in their order; one that is not taken
+ * holds back only those that follow it of the same. Failures take connections away, successes give them back,
+ * up to CONNECTIONS_MAX. After FAILURES_MAX failures in a row nothing is sent but a try now and then.
  */
 import { newId } from "../ids.ts";
 import { Counter, Histogram, LONG_SECONDS } from "../meter.ts";
@@ -33,7 +33,9 @@ const CONNECTIONS_MAX = 32;
 const CONNECTIONS_FIRST = 4;
 /** Events in hand for each connection: enough until the next are read. */
 const EVENTS_PER_CONNECTION = 12;
-/** Of addresses and subjects: one e-mail may have 50 KB of them, and an endpoint hundreds of events in hand. */
+/**
+ * Of addresses and subjects: one e-mail may have 50 KB of them, and an endpoint hundreds of events in hand.
+ */
 const BYTES_IN_HAND_MAX = 512 * 1024;
 const EVENT_BYTES_MIN = 1_024;
 /** An event that has been in hand longer gets a row of its own, so that the cursor may pass it. */
@@ -101,7 +103,9 @@ export class EndpointSender {
   #main: Stream;
   #replay: Stream | null = null;
   readonly #ready: EventInHand[] = [];
-  /** By e-mail or contact: the one that is ready or under way, and those that wait until it has been taken. */
+  /**
+   * By e-mail or contact: the one that is ready or under way, and those that wait until it has been taken.
+   */
   readonly #queues = new Map<string, EventInHand[]>();
   /** By sequence: about how many bytes of memory each takes. */
   readonly #inHand = new Map<number, number>();
@@ -114,7 +118,10 @@ export class EndpointSender {
   #done = new Set<number>();
   #freed: string[] = [];
   #attempts: WebhookAttempt[] = [];
-  /** Where the log held events no longer: told once the cursor has passed them, since only then nobody finds them again. */
+  /**
+   * Where the log held events no longer: told once the cursor has passed them, since only then nobody finds
+   * them again.
+   */
   #gaps: { to: number; events: number }[] = [];
   #failures: number;
   #failingSince: number | null;
@@ -175,7 +182,9 @@ export class EndpointSender {
     return this.#isClosed;
   }
 
-  /** How many events may be read for it now: what a worker's death sends again is bounded by what is in hand. */
+  /**
+   * How many events may be read for it now: what a worker's death sends again is bounded by what is in hand.
+   */
   get room(): number {
     if (this.#isClosed || this.#isPaused()) return 0;
     const most = this.#failures >= FAILURES_MAX ? 1 : this.#limit * EVENTS_PER_CONNECTION;
@@ -489,7 +498,10 @@ export class EndpointSender {
     this.#freed.push(event.subjectId);
   }
 
-  /** What takes long gets a row: if this process dies, only that is sent again, and not all that went by meanwhile. */
+  /**
+   * What takes long gets a row: if this process dies, only that is sent again, and not all that went by
+   * meanwhile.
+   */
   #letCursorPass(): void {
     const before = performance.now() - HOLDS_UP_MS;
     const later = this.#parts.now() + 2 * POST_MS_MAX;

@@ -1,6 +1,6 @@
 /**
- * The e-mail that tells the owners of a workspace that an endpoint takes no events, by the operator's sender. Its id
- * follows from the endpoint and the time since when it fails: two who write it write one.
+ * The e-mail that tells the owners of a workspace that an endpoint takes no events, by the operator's sender.
+ * Its id follows from the endpoint and the time since when it fails: two who write it write one.
  */
 import { parseMailbox } from "../address.ts";
 import { derivedId } from "../ids.ts";

@@ -1,10 +1,10 @@
 /**
- * The webhooks role: takes endpoints with something to tell under leases, reads the log for all of them at once, sends,
- * and writes down together what became of it.
+ * The webhooks role: takes endpoints with something to tell under leases, reads the log for all of them at
+ * once, sends, and writes down together what became of it.
  *
- * One loop writes before it reads: what is read next knows of everything that was not taken before. A worker that dies
- * is succeeded when its leases have run out, and what it had not written down is sent again under the same ids. A slow
- * endpoint delays nobody: each has connections and events in hand of its own.
+ * One loop writes before it reads: what is read next knows of everything that was not taken before. A worker
+ * that dies is succeeded when its leases have run out, and what it had not written down is sent again under
+ * the same ids. A slow endpoint delays nobody: each has connections and events in hand of its own.
  */
 import { randomUUID } from "node:crypto";
 import { atMost } from "../clock.ts";
@@ -276,7 +276,9 @@ export class WebhookWorker {
     for (const { sender } of asked) sender.isFresh = false;
   }
 
-  /** There is nothing where the next event should be: there is none yet, or the log does not hold it any more. */
+  /**
+   * There is nothing where the next event should be: there is none yet, or the log does not hold it any more.
+   */
   async #skipMissing(silent: readonly { sender: EndpointSender; stream: Stream }[]): Promise<void> {
     const doubted = silent.filter(({ sender, stream }) => stream.last !== null || sender.isFresh);
     if (doubted.length === 0) return;
@@ -292,7 +294,8 @@ export class WebhookWorker {
   }
 
   async #save(): Promise<void> {
-    // alone: what could not be written, or was without our hearing of it, comes before what is new of the same endpoints
+    // alone: what could not be written, or was without our hearing of it, comes before what is new of the
+    // same endpoints
     await this.#saveAll();
     for (const sender of this.#senders.values()) {
       const report = sender.report();
@@ -375,7 +378,10 @@ export class WebhookWorker {
   }
 }
 
-/** To sign and to send takes some tenths of a millisecond for each event, and hundreds of endpoints may be told at once. */
+/**
+ * To sign and to send takes some tenths of a millisecond for each event, and hundreds of endpoints may be
+ * told at once.
+ */
 async function inTurns<T>(all: Iterable<T>, take: (one: T) => void): Promise<void> {
   let began = performance.now();
   for (const one of all) {

@@ -1,4 +1,7 @@
-/** Members of any workspace import files in the process of the console. What is odd in them costs no more than it is long. */
+/**
+ * Members of any workspace import files in the process of the console. What is odd in them costs no more than
+ * it is long.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { csvRecords } from "../../src/audience/csv.ts";
 import { columnsOf } from "../../src/audience/import.ts";

@@ -1,6 +1,7 @@
 /**
- * Reports that somebody makes up: without our MAC, with that of another mail or workspace, about somebody else, again and
- * again, or too late. None of them changes anything but what its own return path stands for, and that once.
+ * Reports that somebody makes up: without our MAC, with that of another mail or workspace, about somebody
+ * else, again and again, or too late. None of them changes anything but what its own return path stands for,
+ * and that once.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";

@@ -1,4 +1,7 @@
-/** Pages of e-mails with as many and as long recipients as one may have: what is long is given in shorter pages. */
+/**
+ * Pages of e-mails with as many and as long recipients as one may have: what is long is given in shorter
+ * pages.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";

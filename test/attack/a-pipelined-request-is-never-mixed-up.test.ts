@@ -1,7 +1,8 @@
 /**
- * Requests sent without waiting for answers. Those that are answered at once are answered in order. Behind a request
- * that is still being handled the server library closes the connection and answers neither, and there is no way to be
- * asked first: what is held here is that the later one is not done, and nobody hears another's answer.
+ * Requests sent without waiting for answers. Those that are answered at once are answered in order. Behind a
+ * request that is still being handled the server library closes the connection and answers neither, and there
+ * is no way to be asked first: what is held here is that the later one is not done, and nobody hears
+ * another's answer.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { hear, open, say } from "../rig/rawhttp.ts";

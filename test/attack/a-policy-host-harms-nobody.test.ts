@@ -1,6 +1,7 @@
 /**
- * The host of an MTA-STS policy belongs to whoever owns the receiver's domain. Whatever it answers, no mail waits for it
- * longer than a bound, nothing inside our networks is asked, and what is no policy counts as none.
+ * The host of an MTA-STS policy belongs to whoever owns the receiver's domain. Whatever it answers, no mail
+ * waits for it longer than a bound, nothing inside our networks is asked, and what is no policy counts as
+ * none.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterEach, beforeEach, expect, test } from "vitest";

@@ -1,6 +1,7 @@
 /**
- * Bodies for which there is no room any more. Their callers hear a whole 503, also when the refusal meets the last piece
- * of the body or a caller that then stands still; and one caller alone never takes the room of the others.
+ * Bodies for which there is no room any more. Their callers hear a whole 503, also when the refusal meets the
+ * last piece of the body or a caller that then stands still; and one caller alone never takes the room of the
+ * others.
  */
 import type { Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";

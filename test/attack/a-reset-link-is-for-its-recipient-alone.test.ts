@@ -1,6 +1,6 @@
 /**
- * The mail with the link to a new password is sent by a workspace of its owner. Who may read that workspace's mail, a
- * member or a key, could take over the owner's account with the link, so nobody is shown the text.
+ * The mail with the link to a new password is sent by a workspace of its owner. Who may read that workspace's
+ * mail, a member or a key, could take over the owner's account with the link, so nobody is shown the text.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";

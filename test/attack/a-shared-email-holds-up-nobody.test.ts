@@ -1,4 +1,7 @@
-/** The page of a shared e-mail is made for anybody with the link, out of what a sender chose: as large as it may be. */
+/**
+ * The page of a shared e-mail is made for anybody with the link, out of what a sender chose: as large as it
+ * may be.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";

@@ -1,4 +1,7 @@
-/** Attachments are held in memory until their last byte has left, so those who read slowly, or not at all, are few. */
+/**
+ * Attachments are held in memory until their last byte has left, so those who read slowly, or not at all, are
+ * few.
+ */
 import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";

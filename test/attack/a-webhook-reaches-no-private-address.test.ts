@@ -1,6 +1,6 @@
 /**
- * Whoever adds a webhook chooses its URL, and what its name leads to. In every form, a special address is refused when
- * it is given, and nothing connects to one when a name leads there, now or a moment later.
+ * Whoever adds a webhook chooses its URL, and what its name leads to. In every form, a special address is
+ * refused when it is given, and nothing connects to one when a name leads there, now or a moment later.
  */
 import { Resolver } from "node:dns/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";

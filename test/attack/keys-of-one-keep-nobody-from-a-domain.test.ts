@@ -1,4 +1,7 @@
-/** To make the key of a domain takes a core some tenths of a second. A workspace that asks for many leaves room for others. */
+/**
+ * To make the key of a domain takes a core some tenths of a second. A workspace that asks for many leaves
+ * room for others.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Sends of many megabytes: attachments, and batches of long bodies. The loop is asked for the work it did in one turn;
- * neighbours commit beside them, not behind them.
+ * Sends of many megabytes: attachments, and batches of long bodies. The loop is asked for the work it did in
+ * one turn; neighbours commit beside them, not behind them.
  */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -41,7 +41,10 @@ const attached = (content: Buffer) =>
 const longBatch = (emails: number, chars: number) =>
   Array.from({ length: emails }, (_, n) => mail({ html: `${n} ${"a".repeat(chars)}` }));
 
-/** The server library reads a request for as long as it finds its buffer full, and then the next one, in one turn. */
+/**
+ * The server library reads a request for as long as it finds its buffer full, and then the next one, in one
+ * turn.
+ */
 async function holdsUpNobody(requests: number, attack: () => Promise<unknown>): Promise<void> {
   await api.loop();
   const times = await sendsWhile(neighbour, attack());

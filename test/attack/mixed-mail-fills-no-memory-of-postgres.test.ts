@@ -1,4 +1,7 @@
-/** Postgres keeps each statement with its plan while a connection lives: what a sender mixes must not make new ones for ever. */
+/**
+ * Postgres keeps each statement with its plan while a connection lives: what a sender mixes must not make new
+ * ones for ever.
+ */
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { columns } from "../../src/record/db/arrays.ts";

@@ -1,4 +1,7 @@
-/** Names, subjects and files that read as something else; addresses that fold into those of others; headers of others. */
+/**
+ * Names, subjects and files that read as something else; addresses that fold into those of others; headers of
+ * others.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { mail, type Refusal, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Whoever owns a domain writes its MX records as they like. Mail of other domains never goes to a host that only the
- * attacker names, whatever the two sets have in common.
+ * Whoever owns a domain writes its MX records as they like. Mail of other domains never goes to a host that
+ * only the attacker names, whatever the two sets have in common.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openWorld, type World } from "../rig/direct.ts";

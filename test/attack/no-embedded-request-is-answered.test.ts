@@ -1,7 +1,7 @@
 /**
- * Requests about whose end two readers could disagree, each with another request hidden behind it. A proxy in front may
- * have taken the hidden one for a body: it must never be answered. Each is tried where the server answers at once (an
- * open page, a missing key) and where it answers later.
+ * Requests about whose end two readers could disagree, each with another request hidden behind it. A proxy in
+ * front may have taken the hidden one for a body: it must never be answered. Each is tried where the server
+ * answers at once (an open page, a missing key) and where it answers later.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { say } from "../rig/rawhttp.ts";

@@ -1,8 +1,8 @@
 /**
- * Every route of the table, asked with the ids of another workspace in its path, its body, its cursor and its headers,
- * by keys of every permission, limited to an audience and not. Whatever the key: the answer is the one to an id that
- * does not exist, nothing of the other workspace is in it, and nothing there has changed. A route without a row in
- * BODIES, or with a parameter that is not in IDS, fails.
+ * Every route of the table, asked with the ids of another workspace in its path, its body, its cursor and its
+ * headers, by keys of every permission, limited to an audience and not. Whatever the key: the answer is the
+ * one to an id that does not exist, nothing of the other workspace is in it, and nothing there has changed. A
+ * route without a row in BODIES, or with a parameter that is not in IDS, fails.
  */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -380,7 +380,10 @@ function formOf(fields: Record<string, string>): string {
   return `${parts.join("")}--b--`;
 }
 
-/** Without what differs from one answer to the next: ids that were asked for, what was made, and our own requests. */
+/**
+ * Without what differs from one answer to the next: ids that were asked for, what was made, and our own
+ * requests.
+ */
 function plain(text: string, of: Things): string {
   let left = text;
   for (const id of Object.values(of)) left = left.replaceAll(new RegExp(literally(id), "gi"), "ID");

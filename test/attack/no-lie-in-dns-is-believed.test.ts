@@ -1,6 +1,7 @@
 /**
- * Whatever answers a question for TLSA records: what does not repeat id and question is not heard, what is malformed is a
- * failure and never an empty answer, and nothing takes longer than the timeouts or holds the event loop.
+ * Whatever answers a question for TLSA records: what does not repeat id and question is not heard, what is
+ * malformed is a failure and never an empty answer, and nothing takes longer than the timeouts or holds the
+ * event loop.
  */
 import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { once } from "node:events";

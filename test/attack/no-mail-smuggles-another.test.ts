@@ -1,4 +1,7 @@
-/** What a sender writes into a mail ends no message at the receiver and says no command there: one mail goes in, one comes out. */
+/**
+ * What a sender writes into a mail ends no message at the receiver and says no command there: one mail goes
+ * in, one comes out.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ReportLoop } from "../rig/loop.ts";
 

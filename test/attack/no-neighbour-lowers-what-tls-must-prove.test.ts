@@ -1,6 +1,7 @@
 /**
- * Domains with the same MX hosts share connections. Somebody who can forge unsigned DNS adds a host of his own to the MX
- * records of a domain with DANE; for a domain of his own he signs the same set. His host gets no mail of the other domain.
+ * Domains with the same MX hosts share connections. Somebody who can forge unsigned DNS adds a host of his
+ * own to the MX records of a domain with DANE; for a domain of his own he signs the same set. His host gets
+ * no mail of the other domain.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Dane, DaneFound, HostDane } from "../../src/transport/dane.ts";

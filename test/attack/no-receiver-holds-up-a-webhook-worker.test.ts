@@ -1,4 +1,7 @@
-/** What receivers of webhooks may answer: redirects, floods, drips, silence and broken HTTP cost nobody else anything. */
+/**
+ * What receivers of webhooks may answer: redirects, floods, drips, silence and broken HTTP cost nobody else
+ * anything.
+ */
 import { createServer, type Server, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { egressRules } from "../../src/webhooks/endpoint.ts";

@@ -1,6 +1,6 @@
 /**
- * Receivers are strangers, and so is whoever words the replies of a domain that a large provider hosts: what they answer
- * can keep back their own mail, and nobody else's.
+ * Receivers are strangers, and so is whoever words the replies of a domain that a large provider hosts: what
+ * they answer can keep back their own mail, and nobody else's.
  */
 import { beforeEach, expect, test } from "vitest";
 import { readShaping, type ShapingRules } from "../../src/shaping/file.ts";

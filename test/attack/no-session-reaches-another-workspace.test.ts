@@ -1,7 +1,7 @@
 /**
- * Every call of the console's table, by everybody who may not make it: without a session, from another site, without the
- * token, with another role, for a workspace of others, and with ids of others in a workspace of one's own. A call without
- * a row in BODIES fails.
+ * Every call of the console's table, by everybody who may not make it: without a session, from another site,
+ * without the token, with another role, for a workspace of others, and with ids of others in a workspace of
+ * one's own. A call without a row in BODIES fails.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ConsoleCall, MANAGERS } from "../../src/console/calls.ts";
@@ -26,7 +26,10 @@ const NO_PARTS = { serverSecret: "no secret at all", door: {} } as unknown as Co
 const TABLE = callTable(NO_PARTS, {} as Sessions, { url: "" });
 const POLICY = {};
 
-/** What of the other workspace stands for the parameter of a path; none: the path names nothing of a workspace. */
+/**
+ * What of the other workspace stands for the parameter of a path; none: the path names nothing of a
+ * workspace.
+ */
 const IDS: Record<string, keyof Ids> = {
   "keys/{id}": "key",
   "members/{id}": "member",

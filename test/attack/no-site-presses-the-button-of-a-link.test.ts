@@ -1,7 +1,7 @@
 /**
- * The pages behind the links in mail, with a browser that was led there by somebody who knows the link: another site
- * cannot act in the visitor's name nor show the page in a frame, while the page's own button and the one-click requests of
- * mail programs (RFC 8058) work.
+ * The pages behind the links in mail, with a browser that was led there by somebody who knows the link:
+ * another site cannot act in the visitor's name nor show the page in a frame, while the page's own button and
+ * the one-click requests of mail programs (RFC 8058) work.
  */
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { Links } from "../../src/audience/links.ts";

@@ -10,7 +10,10 @@ import { services } from "../rig/services.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
 
 const ELSEWHERE = { "x-forwarded-for": "192.0.2.1" };
-/** Eleven passwords are checked, each of which costs a third of a second of a core that has nothing else to do. */
+/**
+ * Eleven passwords are checked, each of which costs a third of a second of a core that has nothing else to
+ * do.
+ */
 const PASSWORDS_MS_MAX = 120_000;
 
 let engine: Engine;

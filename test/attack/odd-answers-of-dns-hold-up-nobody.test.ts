@@ -1,6 +1,6 @@
 /**
- * What a domain's own DNS servers may answer: as many records as fit, long names, our own addresses, and ever new
- * receivers. None of it holds the event loop or takes the place of others.
+ * What a domain's own DNS servers may answer: as many records as fit, long names, our own addresses, and ever
+ * new receivers. None of it holds the event loop or takes the place of others.
  */
 import { networkInterfaces } from "node:os";
 import { afterEach, beforeEach, expect, test } from "vitest";

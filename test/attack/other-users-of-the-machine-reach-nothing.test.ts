@@ -1,6 +1,6 @@
 /**
- * What `npm start` keeps on a machine that others use too: another user of it can neither read nor write the home folder,
- * Redis or Postgres, also when an earlier version left the folder open.
+ * What `npm start` keeps on a machine that others use too: another user of it can neither read nor write the
+ * home folder, Redis or Postgres, also when an earlier version left the folder open.
  */
 import { spawnSync } from "node:child_process";
 import { chmodSync, lstatSync, mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";

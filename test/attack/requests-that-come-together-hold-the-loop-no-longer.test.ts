@@ -1,6 +1,7 @@
 /**
- * Requests of one workspace that are each as dear as one may be, on many connections at the same moment: the event loop
- * does a few of them in one turn and not all. It is asked for its work, since this machine may stand still for others.
+ * Requests of one workspace that are each as dear as one may be, on many connections at the same moment: the
+ * event loop does a few of them in one turn and not all. It is asked for its work, since this machine may
+ * stand still for others.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BOMBS, type Bomb, pathOf } from "../rig/bombs.ts";

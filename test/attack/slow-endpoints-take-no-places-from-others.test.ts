@@ -1,6 +1,6 @@
 /**
- * A worker of webhooks has places for some hundred endpoints. Workspaces with many slow ones, and hosts behind many,
- * leave places to others; and how much of the log is read for all of them is bounded.
+ * A worker of webhooks has places for some hundred endpoints. Workspaces with many slow ones, and hosts
+ * behind many, leave places to others; and how much of the log is read for all of them is bounded.
  */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";

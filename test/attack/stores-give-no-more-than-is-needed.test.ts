@@ -1,7 +1,7 @@
 /**
- * The users that docker-compose.yml gives to the processes, on a real Postgres and a real Redis: an engine serves with
- * them, from the send to the delivery, and they may do nothing beside that. The roles are those of ops/, as they are
- * run there; the rules for Redis are read from docker-compose.yml.
+ * The users that docker-compose.yml gives to the processes, on a real Postgres and a real Redis: an engine
+ * serves with them, from the send to the delivery, and they may do nothing beside that. The roles are those
+ * of ops/, as they are run there; the rules for Redis are read from docker-compose.yml.
  */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,4 +1,7 @@
-/** What is tried on consoles of the web: frames, fixed sessions, guessed passwords, forged links, paths and headers. */
+/**
+ * What is tried on consoles of the web: frames, fixed sessions, guessed passwords, forged links, paths and
+ * headers.
+ */
 import { request } from "node:http";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { codeAt } from "../../src/console/totp.ts";

@@ -1,6 +1,6 @@
 /**
- * The listener for reports against whoever wants something else of it: relaying, smuggling, floods, bombs, silence.
- * Each is refused within its bounds, and reports go on being taken meanwhile.
+ * The listener for reports against whoever wants something else of it: relaying, smuggling, floods, bombs,
+ * silence. Each is refused within its bounds, and reports go on being taken meanwhile.
  */
 import { connect as connectTls } from "node:tls";
 import { afterEach, beforeEach, expect, test } from "vitest";

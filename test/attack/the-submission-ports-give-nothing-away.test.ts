@@ -1,7 +1,7 @@
 /**
- * The submission ports against whoever wants more of them than to send mail with a key: logins in the clear, guesses,
- * smuggling, bombs, floods, silence, other people's templates and domains. Each is refused within its bounds, and mail
- * goes on being taken meanwhile.
+ * The submission ports against whoever wants more of them than to send mail with a key: logins in the clear,
+ * guesses, smuggling, bombs, floods, silence, other people's templates and domains. Each is refused within
+ * its bounds, and mail goes on being taken meanwhile.
  */
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { Caller } from "../../src/admission/admit.ts";

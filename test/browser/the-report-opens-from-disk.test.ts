@@ -1,4 +1,7 @@
-/** The bench's report is one file: it opens from disk, asks for nothing else, complains of nothing, and fits a phone. */
+/**
+ * The bench's report is one file: it opens from disk, asks for nothing else, complains of nothing, and fits a
+ * phone.
+ */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -72,7 +75,10 @@ function smallestLetters(): Promise<number> {
     parseFloat(getComputedStyle(one).fontSize) * one.getBoundingClientRect().width / one.viewBox.baseVal.width))`);
 }
 
-/** A recorded run beside a recorded one that is slower, with courses and distributions as a scenario hands them back. */
+/**
+ * A recorded run beside a recorded one that is slower, with courses and distributions as a scenario hands
+ * them back.
+ */
 function reported(): Parameters<typeof page> {
   const [earlier, later] = ["same", "slower"].map((name) =>
     JSON.parse(readFileSync(new URL(`../unit/bench-runs/${name}.json`, import.meta.url), "utf8")),

@@ -1,4 +1,6 @@
-/** A worker that holds a bag and cannot read its e-mails lets go of it, and does not keep everybody from it. */
+/**
+ * A worker that holds a bag and cannot read its e-mails lets go of it, and does not keep everybody from it.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";

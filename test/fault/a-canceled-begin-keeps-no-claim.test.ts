@@ -1,6 +1,7 @@
 /**
- * The first statements of a group are sent together with its `begin`. When Postgres cancels that one, the others are
- * executed on their own, and nothing of them may be kept: a claim without its mail would refuse that mail for a day.
+ * The first statements of a group are sent together with its `begin`. When Postgres cancels that one, the
+ * others are executed on their own, and nothing of them may be kept: a claim without its mail would refuse
+ * that mail for a day.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";

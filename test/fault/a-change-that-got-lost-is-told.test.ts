@@ -1,6 +1,6 @@
 /**
- * A change of one e-mail is one transaction. When Postgres is lost meanwhile the caller hears the truth: 503 when nothing
- * was done, "outcome unknown" when it may have been.
+ * A change of one e-mail is one transaction. When Postgres is lost meanwhile the caller hears the truth: 503
+ * when nothing was done, "outcome unknown" when it may have been.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openProxy, type TcpProxy } from "../rig/proxy.ts";

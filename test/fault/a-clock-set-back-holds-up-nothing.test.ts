@@ -1,4 +1,7 @@
-/** The clock of Postgres was set back by hours: what was written before has times that lie ahead, and holds nothing up. */
+/**
+ * The clock of Postgres was set back by hours: what was written before has times that lie ahead, and holds
+ * nothing up.
+ */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";

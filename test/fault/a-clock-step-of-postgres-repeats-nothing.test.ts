@@ -1,7 +1,7 @@
 /**
- * The clock of Postgres is set while mail is on its way. A step forward makes every lease look as if it had run out, and a
- * step back makes those of dead workers look as if they went on for long. Nobody who lives loses a lease by it, and what a
- * dead worker had goes on within a minute.
+ * The clock of Postgres is set while mail is on its way. A step forward makes every lease look as if it had
+ * run out, and a step back makes those of dead workers look as if they went on for long. Nobody who lives
+ * loses a lease by it, and what a dead worker had goes on within a minute.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";

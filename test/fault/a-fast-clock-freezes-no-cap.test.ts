@@ -1,7 +1,7 @@
 /**
- * One process of the fleet runs 26 hours ahead: past the turn of the hour, of the day and of the 24 hours for which
- * idempotency keys hold. Caps, schedules, runs and keys go by Postgres' time all the same, and the process says what is
- * wrong with it.
+ * One process of the fleet runs 26 hours ahead: past the turn of the hour, of the day and of the 24 hours for
+ * which idempotency keys hold. Caps, schedules, runs and keys go by Postgres' time all the same, and the
+ * process says what is wrong with it.
  */
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { apply } from "../../src/automation/apply.ts";

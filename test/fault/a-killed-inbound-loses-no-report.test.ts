@@ -1,6 +1,6 @@
 /**
- * A report that was answered 250 is in Postgres: the process that took it may be killed at once, while others are being
- * worked off, and another process goes on. Each counts once.
+ * A report that was answered 250 is in Postgres: the process that took it may be killed at once, while others
+ * are being worked off, and another process goes on. Each counts once.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BOUNCE_DOMAIN, ReportLoop } from "../rig/loop.ts";

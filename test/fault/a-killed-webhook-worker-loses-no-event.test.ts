@@ -7,7 +7,9 @@ import { openStage, type Stage } from "../rig/stage.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
 
 const EVENTS = 3_000;
-/** Under way on all connections of an endpoint, and answered but not written down yet: 12 for each of them. */
+/**
+ * Under way on all connections of an endpoint, and answered but not written down yet: 12 for each of them.
+ */
 const REPEATED_MAX = 32 * 12;
 
 let stage: Stage;

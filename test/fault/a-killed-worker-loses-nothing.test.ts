@@ -8,7 +8,9 @@ import { mail } from "../rig/workspace.ts";
 const BATCHES = 200;
 const BATCH = 100;
 const KILLS = 5;
-/** What one worker may hold whose answers were not noted: twenty conversations, and the notes on their way. */
+/**
+ * What one worker may hold whose answers were not noted: twenty conversations, and the notes on their way.
+ */
 const UNNOTED_MAX = 2_000 + 20;
 
 let stage: Stage;

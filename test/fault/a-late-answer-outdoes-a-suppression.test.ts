@@ -1,4 +1,7 @@
-/** Whoever has the mail has it: an answer that comes after the recipient was suppressed is recorded as delivered. */
+/**
+ * Whoever has the mail has it: an answer that comes after the recipient was suppressed is recorded as
+ * delivered.
+ */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";

@@ -1,6 +1,6 @@
 /**
- * The answer to the commit of a settle group gets lost after it was done. The group is written again, and nothing of it
- * may be counted again: the policy of the caps believes these counts.
+ * The answer to the commit of a settle group gets lost after it was done. The group is written again, and
+ * nothing of it may be counted again: the policy of the caps believes these counts.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";

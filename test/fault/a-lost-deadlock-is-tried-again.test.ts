@@ -1,4 +1,7 @@
-/** Somebody else locks two rows in the other order: whoever of the engine loses that deadlock goes again, unheard. */
+/**
+ * Somebody else locks two rows in the other order: whoever of the engine loses that deadlock goes again,
+ * unheard.
+ */
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { connectRecord, type Sql, type Tx } from "../../src/record/db/connect.ts";
 import { GroupCommit, settled } from "../../src/record/db/groupcommit.ts";

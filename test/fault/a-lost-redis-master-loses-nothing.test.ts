@@ -1,4 +1,6 @@
-/** A cluster under load loses a master, has another demoted and slots moved: what that costs is some seconds. */
+/**
+ * A cluster under load loses a master, has another demoted and slots moved: what that costs is some seconds.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { shardOf } from "../../src/rules/shards.ts";
 import { commandLine } from "../rig/command.ts";

@@ -1,4 +1,7 @@
-/** A backup reads a table for as long as it takes; who wants to alter the table waits, and all others would wait behind. */
+/**
+ * A backup reads a table for as long as it takes; who wants to alter the table waits, and all others would
+ * wait behind.
+ */
 import { expect, test } from "vitest";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { isMigrated, migrate } from "../../src/record/db/migrate.ts";

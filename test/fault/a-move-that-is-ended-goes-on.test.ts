@@ -1,7 +1,7 @@
 /**
- * A workspace moves to another cell while it sends, and whoever moves it is killed in every phase, and the Postgres of
- * either side ends: the workspace goes on sending, the next run goes on where the last one stood, and every mail that was
- * accepted is delivered once. Before the switch, a move can also be undone.
+ * A workspace moves to another cell while it sends, and whoever moves it is killed in every phase, and the
+ * Postgres of either side ends: the workspace goes on sending, the next run goes on where the last one stood,
+ * and every mail that was accepted is delivered once. Before the switch, a move can also be undone.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -98,7 +98,9 @@ async function allOnce({ ids, faults }: PatientSender, workspace: TestWorkspace)
   for (const id of ids) await expect.poll(() => status(id), POLL).toBe("delivered");
 }
 
-/** Runs the move, and does something as soon as it says that it has come so far; hands back its exit status. */
+/**
+ * Runs the move, and does something as soon as it says that it has come so far; hands back its exit status.
+ */
 async function interrupted(
   id: string,
   phase: string,

@@ -1,9 +1,11 @@
 /**
- * Whoever moves a workspace dies at each place where its code waits for a store. The places are not listed: the first move
- * notes where it waits. Its database has done what was asked when it dies, and it never hears of it. The next run finishes:
- * every row is there once, and whenever nobody serves the workspace, a sentence says what to do.
+ * Whoever moves a workspace dies at each place where its code waits for a store. The places are not listed:
+ * the first move notes where it waits. Its database has done what was asked when it dies, and it never hears
+ * of it. The next run finishes: every row is there once, and whenever nobody serves the workspace, a sentence
+ * says what to do.
  *
- * A run of all places takes eight minutes (POINTS=all), so each run of the tests tries some of them, by its seed.
+ * A run of all places takes eight minutes (POINTS=all), so each run of the tests tries some of them, by its
+ * seed.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Keyring } from "../../src/admission/keyring.ts";

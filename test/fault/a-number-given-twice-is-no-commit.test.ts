@@ -1,6 +1,7 @@
 /**
- * After a crash Postgres gives numbers of transactions again that it had given to transactions which wrote nothing to
- * disk. Whoever asks for the fate of such a number must not be told that of somebody else's transaction.
+ * After a crash Postgres gives numbers of transactions again that it had given to transactions which wrote
+ * nothing to disk. Whoever asks for the fate of such a number must not be told that of somebody else's
+ * transaction.
  */
 import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,6 +1,7 @@
 /**
- * Postgres stands still for longer than a lease lasts, for the worker and for the keeper alike. The leases that ran out
- * meanwhile say nothing about their holder, and nothing that it carries may be sent a second time.
+ * Postgres stands still for longer than a lease lasts, for the worker and for the keeper alike. The leases
+ * that ran out meanwhile say nothing about their holder, and nothing that it carries may be sent a second
+ * time.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";

@@ -1,6 +1,6 @@
 /**
- * An e-mail that was deferred travels on in another bag, while a straggler keeps its first bag alive. Whoever takes the
- * first bag over must leave alone what has left it.
+ * An e-mail that was deferred travels on in another bag, while a straggler keeps its first bag alive. Whoever
+ * takes the first bag over must leave alone what has left it.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";

@@ -1,6 +1,6 @@
 /**
- * A worker is asked to end while Postgres is slow to answer: whatever a receiver has taken is written before the process
- * ends, since the next worker would send it again.
+ * A worker is asked to end while Postgres is slow to answer: whatever a receiver has taken is written before
+ * the process ends, since the next worker would send it again.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";

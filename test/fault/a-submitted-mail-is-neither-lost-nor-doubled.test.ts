@@ -1,6 +1,6 @@
 /**
- * What is answered 250 is stored once, and what is answered 4xx is not stored: with Postgres or Redis away, an answer of
- * a commit lost, the process killed amid mail or stopped politely.
+ * What is answered 250 is stored once, and what is answered 4xx is not stored: with Postgres or Redis away,
+ * an answer of a commit lost, the process killed amid mail or stopped politely.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";

@@ -1,4 +1,7 @@
-/** Ticks of several transactions: whoever runs one is alone, however long it takes, and is succeeded when it dies. */
+/**
+ * Ticks of several transactions: whoever runs one is alone, however long it takes, and is succeeded when it
+ * dies.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Keyring } from "../../src/admission/keyring.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";

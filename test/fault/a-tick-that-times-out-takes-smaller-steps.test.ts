@@ -1,4 +1,7 @@
-/** A store on which a full step of a tick takes many times its timeout: the tick gets through in smaller steps. */
+/**
+ * A store on which a full step of a tick takes many times its timeout: the tick gets through in smaller
+ * steps.
+ */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";

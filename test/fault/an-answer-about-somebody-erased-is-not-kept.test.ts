@@ -1,4 +1,7 @@
-/** An endpoint's answer is written down while its contact or e-mail is erased: whichever comes first, nothing stays. */
+/**
+ * An endpoint's answer is written down while its contact or e-mail is erased: whichever comes first, nothing
+ * stays.
+ */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";

@@ -1,4 +1,7 @@
-/** A person is erased between the decision to ask them and the writing of the mail: the mail must not keep them. */
+/**
+ * A person is erased between the decision to ask them and the writing of the mail: the mail must not keep
+ * them.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Reservations } from "../../src/admission/reserve.ts";
 import { type ConfirmationParts, Confirmations } from "../../src/audience/confirm.ts";

@@ -1,4 +1,7 @@
-/** A contact is erased while it is being copied into another audience: what was read of it before is not kept there. */
+/**
+ * A contact is erased while it is being copied into another audience: what was read of it before is not kept
+ * there.
+ */
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { lockAudiences } from "../../src/record/contacts/audiences.ts";
 import { deleteContacts } from "../../src/record/contacts/contacts.ts";

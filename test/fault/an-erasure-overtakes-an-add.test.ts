@@ -1,6 +1,7 @@
 /**
- * Somebody who had unsubscribed is erased while another process waits for the audience to add them again: what was
- * kept of them is seen although the wait began before it was there, also in an audience that had suppressed nobody.
+ * Somebody who had unsubscribed is erased while another process waits for the audience to add them again:
+ * what was kept of them is seen although the wait began before it was there, also in an audience that had
+ * suppressed nobody.
  */
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { addressHasher } from "../../src/audience/links.ts";

@@ -1,6 +1,6 @@
 /**
- * A contact is erased while an automation's mail to them is on its way into the record. Either the mail is committed
- * before and the erasure finds it, or it is not written: nothing of the person stays.
+ * A contact is erased while an automation's mail to them is on its way into the record. Either the mail is
+ * committed before and the erasure finds it, or it is not written: nothing of the person stays.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { Reservations } from "../../src/admission/reserve.ts";

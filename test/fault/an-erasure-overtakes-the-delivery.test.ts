@@ -1,6 +1,6 @@
 /**
- * People are erased while mail to them is with a worker: what the receivers answer comes after the erasure, and must
- * not bring anything of them back.
+ * People are erased while mail to them is with a worker: what the receivers answer comes after the erasure,
+ * and must not bring anything of them back.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";

@@ -1,6 +1,6 @@
 /**
- * The hourly cap is about what receivers see. Mail of several hours that a smarthost's outage has held up leaves at the
- * pace of the cap when the smarthost is back, not at once.
+ * The hourly cap is about what receivers see. Mail of several hours that a smarthost's outage has held up
+ * leaves at the pace of the cap when the smarthost is back, not at once.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { BUCKET_MS, HOUR_BUCKETS } from "../../src/rules/ledger.ts";

@@ -1,6 +1,6 @@
 /**
- * Sentinel tells of another master on connections of their own, also while a client that lost the former one asks it
- * for the master. The client takes what it is told, and does not end.
+ * Sentinel tells of another master on connections of their own, also while a client that lost the former one
+ * asks it for the master. The client takes what it is told, and does not end.
  */
 import type { Redis } from "ioredis";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -50,7 +50,8 @@ test("a sink that is down for a minute costs time and no mail: no attempt, no bo
   const ws = await engine.workspace("pro", fullCaps);
   await stage.sink.down();
   const ids = await send(ws, 500);
-  // given back by the courier, taken up again by the keeper, and given back once more a minute after they were accepted
+  // given back by the courier, taken up again by the keeper, and given back once more a minute after they
+  // were accepted
   const stillTrying = async () => {
     const [row] = await engine.sql<{ count: number; tried: number }[]>`
       select count(*)::int, coalesce(sum(attempts), 0)::int as tried from email

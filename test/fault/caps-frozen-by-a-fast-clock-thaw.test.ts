@@ -1,4 +1,7 @@
-/** What a process with a fast clock left behind before ledgers went by Postgres' time: windows eight hours ahead. */
+/**
+ * What a process with a fast clock left behind before ledgers went by Postgres' time: windows eight hours
+ * ahead.
+ */
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BUCKET_MS, HOUR_BUCKETS } from "../../src/rules/ledger.ts";

@@ -1,4 +1,7 @@
-/** Requests about one automation that arrive together: none makes another's work undone, and what is deleted stays so. */
+/**
+ * Requests about one automation that arrive together: none makes another's work undone, and what is deleted
+ * stays so.
+ */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";

@@ -1,7 +1,7 @@
 /**
- * `ops/redis-cluster.sh`, which the profile `cluster` of docker-compose.yml runs in a container, here on the loopback: it
- * makes a cluster, on which an engine serves as the user without rights to administer; a node that is killed is started
- * again, and all of it keeps its data over a restart.
+ * `ops/redis-cluster.sh`, which the profile `cluster` of docker-compose.yml runs in a container, here on the
+ * loopback: it makes a cluster, on which an engine serves as the user without rights to administer; a node
+ * that is killed is started again, and all of it keeps its data over a restart.
  */
 import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";

@@ -71,7 +71,8 @@ test("a worker killed while it delivers to twenty domains, with broken connectio
     worker = await startProcess(["deliver"], options);
   }
   for (const sink of sinks) sink.clearUp();
-  // a job that the last one killed had fetched and not claimed yet comes back when BullMQ finds it stalled: within a minute
+  // a job that the last one killed had fetched and not claimed yet comes back when BullMQ finds it stalled:
+  // within a minute
   const counts = await settled(engine.sql, ws.id, 150_000);
   expect(await worker.stop()).toBe(0);
 

@@ -1,4 +1,7 @@
-/** A person who was mailed 20,000 times is erased from 200,000 e-mails of one day, while the workspace goes on sending. */
+/**
+ * A person who was mailed 20,000 times is erased from 200,000 e-mails of one day, while the workspace goes on
+ * sending.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";

@@ -1,4 +1,7 @@
-/** Any process may be killed at any moment: mail that its workers only held is not what ended them, however often it happens. */
+/**
+ * Any process may be killed at any moment: mail that its workers only held is not what ended them, however
+ * often it happens.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";

@@ -1,4 +1,7 @@
-/** Workers of automations killed at random while 2,000 runs take their steps: each step has its effect, and once. */
+/**
+ * Workers of automations killed at random while 2,000 runs take their steps: each step has its effect, and
+ * once.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { apply } from "../../src/automation/apply.ts";
 import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";

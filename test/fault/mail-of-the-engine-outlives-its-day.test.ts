@@ -1,6 +1,6 @@
 /**
- * The id of the engine's own mail is dated by what caused it. Retention may have dropped that day when the mail is
- * written: it is written all the same, and once.
+ * The id of the engine's own mail is dated by what caused it. Retention may have dropped that day when the
+ * mail is written: it is written all the same, and once.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { DAY_MS } from "../../src/clock.ts";

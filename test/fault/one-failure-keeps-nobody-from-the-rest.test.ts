@@ -1,4 +1,7 @@
-/** What fails in a tick for one workspace, or for one of the things it looks at, does not keep it from the others. */
+/**
+ * What fails in a tick for one workspace, or for one of the things it looks at, does not keep it from the
+ * others.
+ */
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";

@@ -1,7 +1,7 @@
 /**
- * Thirty callers move scheduled e-mails again and again while the keeper packs those whose time has come. Callers hear
- * that an e-mail was moved or that it is too late, never that the engine failed; and every e-mail that was not moved
- * far away leaves.
+ * Thirty callers move scheduled e-mails again and again while the keeper packs those whose time has come.
+ * Callers hear that an e-mail was moved or that it is too late, never that the engine failed; and every
+ * e-mail that was not moved far away leaves.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";

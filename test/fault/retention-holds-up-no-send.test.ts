@@ -1,4 +1,7 @@
-/** Two days of many old e-mails go while others send; whatever is in the way of a partition, sends do not notice. */
+/**
+ * Two days of many old e-mails go while others send; whatever is in the way of a partition, sends do not
+ * notice.
+ */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { floorId } from "../../src/ids.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
@@ -16,7 +19,9 @@ const SEND_MS_MAX = 500;
 
 let stage: Stage;
 let ws: TestWorkspace;
-/** Of another engine, on whose database nobody works: what a busy machine does to sends, it does to these too. */
+/**
+ * Of another engine, on whose database nobody works: what a busy machine does to sends, it does to these too.
+ */
 let elsewhere: TestWorkspace;
 const opened: { engine: Engine; stage: Stage }[] = [];
 let sql: Sql;

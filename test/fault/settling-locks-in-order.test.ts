@@ -1,7 +1,7 @@
 /**
- * Settling changes a thousand e-mails in one statement, and locks them in the order in which that finds them. For the
- * e-mails of a workspace this is the order of their ids, however they lie in their tables and however many days are
- * kept: else it would deadlock with whoever locks several of them in that order.
+ * Settling changes a thousand e-mails in one statement, and locks them in the order in which that finds them.
+ * For the e-mails of a workspace this is the order of their ids, however they lie in their tables and however
+ * many days are kept: else it would deadlock with whoever locks several of them in that order.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { floorId, newId } from "../../src/ids.ts";

@@ -1,4 +1,7 @@
-/** Storage that takes a millisecond for each row: a full group can never be written in time, a smaller one can. */
+/**
+ * Storage that takes a millisecond for each row: a full group can never be written in time, a smaller one
+ * can.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { GroupCommit, type Uncommitted } from "../../src/record/db/groupcommit.ts";
@@ -38,7 +41,9 @@ function groupCommit(slowness: (rows: number) => string, onGroup: (rows: number)
   );
 }
 
-/** Callers that come again when they were refused, until all rows are written or too many groups have failed. */
+/**
+ * Callers that come again when they were refused, until all rows are written or too many groups have failed.
+ */
 async function writeAll(commit: GroupCommit<number, Verdict>, groups: readonly number[]): Promise<number> {
   let done = 0;
   const isWritten = (verdict: Verdict | Uncommitted) => verdict === "written";

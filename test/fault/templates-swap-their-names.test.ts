@@ -1,6 +1,6 @@
 /**
- * Two templates are given each other's external ids at the same moment. Both are locked first, in one order: else each
- * change would hold its own name and wait for the other's.
+ * Two templates are given each other's external ids at the same moment. Both are locked first, in one order:
+ * else each change would hold its own name and wait for the other's.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";

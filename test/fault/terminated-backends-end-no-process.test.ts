@@ -1,4 +1,7 @@
-/** An administrator, a failover or a fast shutdown ends every connection to Postgres, again and again, under load. */
+/**
+ * An administrator, a failover or a fast shutdown ends every connection to Postgres, again and again, under
+ * load.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Keyring } from "../../src/admission/keyring.ts";
 import { apply } from "../../src/automation/apply.ts";

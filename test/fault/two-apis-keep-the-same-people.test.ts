@@ -1,6 +1,7 @@
 /**
- * Two api processes change the same contacts at once. In the end every change that was answered is there, nobody is
- * there twice, and nobody waited for anybody in a ring. One that is killed owes no confirmation mail.
+ * Two api processes change the same contacts at once. In the end every change that was answered is there,
+ * nobody is there twice, and nobody waited for anybody in a ring. One that is killed owes no confirmation
+ * mail.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { addressHasher, Links } from "../../src/audience/links.ts";

@@ -7,7 +7,8 @@ const CALLERS = 64;
 let redises: OwnRedis[];
 let apis: TestApi[];
 beforeAll(async () => {
-  // each has a Redis of its own, so what one grants the other does not see: only the ledger keeps them together
+  // each has a Redis of its own, so what one grants the other does not see: only the ledger keeps them
+  // together
   redises = await Promise.all([ownRedis(), ownRedis()]);
   apis = await Promise.all(redises.map(({ url }) => testApi({ redisUrl: url })));
 });

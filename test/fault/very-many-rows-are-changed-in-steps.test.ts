@@ -1,6 +1,6 @@
 /**
- * However many rows one call is about, no transaction changes more than a few thousand of them: neither does it run
- * into the statement timeout, and so fail for ever, nor do others wait for its locks until it is done.
+ * However many rows one call is about, no transaction changes more than a few thousand of them: neither does
+ * it run into the statement timeout, and so fail for ever, nor do others wait for its locks until it is done.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { stopRuns } from "../../src/record/automations/runs.ts";

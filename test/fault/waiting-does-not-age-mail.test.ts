@@ -1,6 +1,6 @@
 /**
- * The lifetime of an e-mail is for how long it is tried. Days of waiting for a cap, or for a smarthost that is away, are
- * not part of it.
+ * The lifetime of an e-mail is for how long it is tried. Days of waiting for a cap, or for a smarthost that
+ * is away, are not part of it.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { resumeDestination, suspendDestination } from "../../src/record/mail/destinations.ts";

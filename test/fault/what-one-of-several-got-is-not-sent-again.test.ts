@@ -1,6 +1,6 @@
 /**
- * A mail to several, some of whom have it: when the worker's note comes after its lease was lost, what receivers took is
- * kept all the same, and whoever holds the bag by then goes on with the others.
+ * A mail to several, some of whom have it: when the worker's note comes after its lease was lost, what
+ * receivers took is kept all the same, and whoever holds the bag by then goes on with the others.
  */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * Between a check and what it allows others change the record: a password is replaced, a role is taken. What was proven
- * before opens no session, sets no password, and invites nobody.
+ * Between a check and what it allows others change the record: a password is replaced, a role is taken. What
+ * was proven before opens no session, sets no password, and invites nobody.
  */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";

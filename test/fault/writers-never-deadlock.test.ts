@@ -1,7 +1,7 @@
 /**
- * Every two writers of the record may work on the same rows at the same time, and nobody waits for anybody in a ring:
- * each of them locks tables and rows in the one order of record/db/lockorder.ts. The pairs are made from a list of all
- * writers, and the list is held against the text of src/record.
+ * Every two writers of the record may work on the same rows at the same time, and nobody waits for anybody in
+ * a ring: each of them locks tables and rows in the one order of record/db/lockorder.ts. The pairs are made
+ * from a list of all writers, and the list is held against the text of src/record.
  */
 import { expect, test } from "vitest";
 import { Lane } from "../rig/lane.ts";

@@ -1,7 +1,8 @@
 /**
- * lua/admit.lua, remember.lua, revoke.lua, suspend.lua and forget.lua on a real Redis against a plain model of what the contract says:
- * several keys of one workspace, plans and limits that change, suspensions, loads that are in flight while keys are revoked, news
- * that arrive in any order, records that Redis loses, clocks that also step back. A failure names its seed.
+ * lua/admit.lua, remember.lua, revoke.lua, suspend.lua and forget.lua on a real Redis against a plain model
+ * of what the contract says: several keys of one workspace, plans and limits that change, suspensions, loads
+ * that are in flight while keys are revoked, news that arrive in any order, records that Redis loses, clocks
+ * that also step back. A failure names its seed.
  */
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
@@ -169,7 +170,10 @@ const scripts = {
 };
 
 type Scripts = typeof scripts;
-/** What Redis may lose on the way: with its keys alone gone, a revocation still holds; with everything, the record decides. */
+/**
+ * What Redis may lose on the way: with its keys alone gone, a revocation still holds; with everything, the
+ * record decides.
+ */
 type Loss = "nothing" | "keys" | "everything";
 
 let redis: Redis;

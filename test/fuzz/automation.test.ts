@@ -1,6 +1,6 @@
 /**
- * Random documents, walked step by step as runs are, against an interpreter that simply calls itself for each branch;
- * and random filters against one that reads the path with plain property access.
+ * Random documents, walked step by step as runs are, against an interpreter that simply calls itself for each
+ * branch; and random filters against one that reads the path with plain property access.
  */
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";

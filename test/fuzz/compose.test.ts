@@ -1,4 +1,7 @@
-/** Whatever a letter holds, a strict parser reads it back, and nothing in it becomes a field or a line of its own. */
+/**
+ * Whatever a letter holds, a strict parser reads it back, and nothing in it becomes a field or a line of its
+ * own.
+ */
 import fc from "fast-check";
 import MailComposer from "nodemailer/lib/mail-composer";
 import PostalMime, { type Address, decodeWords, type Email } from "postal-mime";

@@ -1,4 +1,7 @@
-/** Whatever is asked of a contact, in any order and at any time: what `change` promises holds after every step. */
+/**
+ * Whatever is asked of a contact, in any order and at any time: what `change` promises holds after every
+ * step.
+ */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import {

@@ -1,6 +1,7 @@
 /**
- * What a template may cost by its price is what it takes by the clock: each filter and tag of the engine is repeated with
- * odd and long values until it is refused, and must not have held the event loop too long until then.
+ * What a template may cost by its price is what it takes by the clock: each filter and tag of the engine is
+ * repeated with odd and long values until it is refused, and must not have held the event loop too long until
+ * then.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * Against a plain model: whatever DNS says and whoever is at the hosts, every recipient gets the reply that its domain
- * allows, in its place, and what was answered 250 arrived exactly once.
+ * Against a plain model: whatever DNS says and whoever is at the hosts, every recipient gets the reply that
+ * its domain allows, in its place, and what was answered 250 arrived exactly once.
  */
 import fc from "fast-check";
 import { afterAll, beforeAll, test } from "vitest";

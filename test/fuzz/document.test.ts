@@ -1,6 +1,6 @@
 /**
- * Requests made from the OpenAPI document, most of them a little wrong: whatever is asked, the answer is in the document,
- * and none is 500. `FUZZ_SEED` repeats a run.
+ * Requests made from the OpenAPI document, most of them a little wrong: whatever is asked, the answer is in
+ * the document, and none is 500. `FUZZ_SEED` repeats a run.
  */
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";

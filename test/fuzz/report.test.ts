@@ -1,7 +1,8 @@
 /**
- * The reading of reports against whatever anybody may send: generated trees of parts, and samples with bytes changed, cut,
- * repeated and moved. It never throws, its time grows with the size alone, and it keeps nothing. REPORT_MUTATIONS says how
- * many mutated samples are read: 20,000 unless it says otherwise, 1,000,000 for a full run.
+ * The reading of reports against whatever anybody may send: generated trees of parts, and samples with bytes
+ * changed, cut, repeated and moved. It never throws, its time grows with the size alone, and it keeps
+ * nothing. REPORT_MUTATIONS says how many mutated samples are read: 20,000 unless it says otherwise,
+ * 1,000,000 for a full run.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";

@@ -1,6 +1,7 @@
 /**
- * lua/reserve.lua, refund.lua and restore.lua on a real Redis against the ledger model, and the ledger model against a
- * count of every grant by hand. Random clocks (also backwards, over days and months), limits, batches, streams.
+ * lua/reserve.lua, refund.lua and restore.lua on a real Redis against the ledger model, and the ledger model
+ * against a count of every grant by hand. Random clocks (also backwards, over days and months), limits,
+ * batches, streams.
  */
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
@@ -224,7 +225,8 @@ describe("the scripts and the ledger", () => {
           judge(ledger, allowance, { ...TRANSACTIONAL_STREAM, counted, countsDay: true, weights }),
         );
         const where = `seed ${seed}, step ${n}`;
-        // when one has to wait, the ledger lets those after it wait too; Redis hears of that with the next restore
+        // when one has to wait, the ledger lets those after it wait too; Redis hears of that with the next
+        // restore
         const isFull = verdicts.some((verdict) => verdict.kind === "over");
         for (const [place, grant] of grants.entries()) {
           const verdict = verdicts[place] as (typeof verdicts)[number];
@@ -302,7 +304,10 @@ type Given = MailStream & { bucket: number; day: number; weight: number };
 type Mail = MailStream & { weight: number };
 type Rules = { take: typeof take };
 
-/** A history of requests and releases; throws when a window held more than its cap, or mail waits beside free room. */
+/**
+ * A history of requests and releases; throws when a window held more than its cap, or mail waits beside free
+ * room.
+ */
 function history(seed: number, rules: Rules): void {
   const random = randomOf(seed);
   const allowance = { ...someAllowance(random), dayLimit: null, monthLimit: 1_000_000 };

@@ -1,4 +1,6 @@
-/** lua/take_room.lua against a plain model: connections of workers, and the pacing of src/shaping/pacing.ts. */
+/**
+ * lua/take_room.lua against a plain model: connections of workers, and the pacing of src/shaping/pacing.ts.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRedis } from "../../src/redis/connect.ts";
 import { loadScript, type RedisClient } from "../../src/redis/scripts.ts";

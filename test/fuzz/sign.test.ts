@@ -1,4 +1,7 @@
-/** Whatever fields and bodies hold, another implementation finds the signature right, and sees when an octet changes. */
+/**
+ * Whatever fields and bodies hold, another implementation finds the signature right, and sees when an octet
+ * changes.
+ */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { makeKey } from "../../src/domain/key.ts";

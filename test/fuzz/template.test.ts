@@ -1,4 +1,7 @@
-/** Whatever a variable holds, it stays text in the html; whatever a template holds, it renders or says what is wrong. */
+/**
+ * Whatever a variable holds, it stays text in the html; whatever a template holds, it renders or says what is
+ * wrong.
+ */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { compile } from "../../src/template/compile.ts";

@@ -1,7 +1,7 @@
 /**
- * Compares our verdicts with Sisimai's, on the samples of flufl.bounce and on the curated lists put into delivery reports.
- * Both come from Debian (libsisimai-perl, python3-flufl.bounce). Sisimai's verdict is an opinion, not the truth: each
- * disagreement stands in disagreements.tsv with the reason why ours stays.
+ * Compares our verdicts with Sisimai's, on the samples of flufl.bounce and on the curated lists put into
+ * delivery reports. Both come from Debian (libsisimai-perl, python3-flufl.bounce). Sisimai's verdict is an
+ * opinion, not the truth: each disagreement stands in disagreements.tsv with the reason why ours stays.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

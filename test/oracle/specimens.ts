@@ -1,4 +1,6 @@
-/** Reports and replies as the systems of the field write them, each with what an operator would make of it. */
+/**
+ * Reports and replies as the systems of the field write them, each with what an operator would make of it.
+ */
 import { readFileSync } from "node:fs";
 
 export type SpecimenReport = { name: string; expected: string; message: Buffer };

@@ -1,6 +1,6 @@
 /**
- * A real Chromium without a screen, spoken to over a pipe in its own protocol. It notes what a page complains of and
- * what it asks for besides itself.
+ * A real Chromium without a screen, spoken to over a pipe in its own protocol. It notes what a page complains
+ * of and what it asks for besides itself.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";

@@ -1,7 +1,7 @@
 /**
- * One simulated life of a workspace, told bin by bin, and the same life on the real path: requests, Redis, the commit, the
- * keeper, the settler, reports. What the simulator says of a bin is done for real; caps, states, and what waits and goes
- * are compared at every step.
+ * One simulated life of a workspace, told bin by bin, and the same life on the real path: requests, Redis,
+ * the commit, the keeper, the settler, reports. What the simulator says of a bin is done for real; caps,
+ * states, and what waits and goes are compared at every step.
  */
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
@@ -96,8 +96,8 @@ function countOf(counts: readonly DayCounts[], day: number, kind: Kind, name: Co
 }
 
 /**
- * Production releases all that waits at once; the simulator lets mail that has just come go before bulk mail that waits.
- * The two differ in a bin in which both find room, and only in their order.
+ * Production releases all that waits at once; the simulator lets mail that has just come go before bulk mail
+ * that waits. The two differ in a bin in which both find room, and only in their order.
  */
 export function isUnordered(life: readonly BinOfLife[]): boolean {
   return life.some(({ arrived, waiting }, n) => {
@@ -130,7 +130,10 @@ export class RealLife {
   #ws!: TestWorkspace;
   #client!: Client;
   #waited = { transactional: 0, automation: 0 };
-  /** Delivered mail that nobody complained about and that did not come back, by day and kind; first what is heard of. */
+  /**
+   * Delivered mail that nobody complained about and that did not come back, by day and kind; first what is
+   * heard of.
+   */
   readonly #taken = new Map<string, { hearing: string[]; deaf: string[] }>();
 
   private constructor(stage: Stage, clock: MovableClock, processes: Processes) {
@@ -175,7 +178,8 @@ export class RealLife {
   async #beginDay({ bin }: BinOfLife, events: readonly ScenarioEvent[]): Promise<void> {
     await makePartitions(this.#api.sql, this.#clock.now());
     const day = bin / (DAY_MS / BIN_MS);
-    // the simulator begins each day with counts of nothing, production with those of its first mail: it means the same
+    // the simulator begins each day with counts of nothing, production with those of its first mail: it means
+    // the same
     await this.#api.sql`
       insert into cap_use (workspace_id, day, used, delayed)
       values (${this.#ws.id}, ${FIRST_MS / DAY_MS + day}, 0, 0) on conflict do nothing`;
@@ -205,7 +209,9 @@ export class RealLife {
     expect(row?.share, `${where}: the reserved share`).toBeCloseTo(caps.reservedShare, 5);
   }
 
-  /** In the order in which the simulator gives room: transactional mail, then bulk mail, each oldest first. */
+  /**
+   * In the order in which the simulator gives room: transactional mail, then bulk mail, each oldest first.
+   */
   async #sendAll({ arrived }: BinOfLife, where: string): Promise<void> {
     const isReleased = this.#waited.transactional > 0;
     if (isReleased) await this.#processes.hand.keeper.release();

@@ -34,7 +34,10 @@ export type TwoCells = {
   close(): Promise<void>;
 };
 
-/** `servers`: each cell has a Postgres of its own, which can be ended; an engine that is started there makes its tables. */
+/**
+ * `servers`: each cell has a Postgres of its own, which can be ended; an engine that is started there makes
+ * its tables.
+ */
 export async function openCells(
   servers: readonly [PostgresStore, PostgresStore] | null = null,
 ): Promise<TwoCells> {

@@ -1,6 +1,6 @@
 /**
- * A clock that stands still until the test moves it, for everything that is handed `now`, with timers that fire when it
- * is moved past them. Redis scripts are told its time too.
+ * A clock that stands still until the test moves it, for everything that is handed `now`, with timers that
+ * fire when it is moved past them. Redis scripts are told its time too.
  */
 import type { Clock } from "../../src/clock.ts";
 
@@ -25,7 +25,10 @@ export class MovableClock implements Clock {
     this.set(this.#now + ms);
   }
 
-  /** Forward fires what comes due on the way, each at its own time; backward only changes the time, as a bad clock does. */
+  /**
+   * Forward fires what comes due on the way, each at its own time; backward only changes the time, as a bad
+   * clock does.
+   */
   set(instant: number | string): void {
     const end = instantOf(instant);
     for (let timer = this.#nextDueBy(end); timer; timer = this.#nextDueBy(end)) {

@@ -1,4 +1,6 @@
-/** The command line as an operator runs it: a process of its own, with the settings of an engine of the test. */
+/**
+ * The command line as an operator runs it: a process of its own, with the settings of an engine of the test.
+ */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { expect } from "vitest";
 import { type EngineOptions, settingsOf } from "./engine.ts";

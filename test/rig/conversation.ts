@@ -1,10 +1,12 @@
 /**
- * One SMTP connection of the sink: commands in, replies out, and between 354 and the final dot the bytes of a message.
+ * One SMTP connection of the sink: commands in, replies out, and between 354 and the final dot the bytes of a
+ * message.
  *
- * It speaks SMTP by itself, strictly, because a lenient server hides what tests must find: smtp-server accepts bare
- * line feeds and dots that were not doubled, and hands out only the unstuffed message. It also waits 100 ms before each
- * greeting, which a test of 20,000 mails with broken connections cannot afford (100 mails/s over 10 fresh connections).
- * What the client does wrong is noted in the ledger's faults and the talk goes on. No TLS and no AUTH.
+ * It speaks SMTP by itself, strictly, because a lenient server hides what tests must find: smtp-server
+ * accepts bare line feeds and dots that were not doubled, and hands out only the unstuffed message. It also
+ * waits 100 ms before each greeting, which a test of 20,000 mails with broken connections cannot afford (100
+ * mails/s over 10 fresh connections). What the client does wrong is noted in the ledger's faults and the talk
+ * goes on. No TLS and no AUTH.
  */
 import type { Socket } from "node:net";
 import type { Ledger } from "./ledger.ts";
@@ -51,7 +53,10 @@ export class Conversation {
   #client = "";
   #saidQuit = false;
   #transaction: Transaction | null = null;
-  /** The message so far. It begins with the CRLF of the DATA command, so that its first line is like any other. */
+  /**
+   * The message so far. It begins with the CRLF of the DATA command, so that its first line is like any
+   * other.
+   */
   #message: Buffer[] = [];
 
   constructor(sink: Host, socket: Socket, number: number) {

@@ -1,4 +1,7 @@
-/** Hostile templates for the tests of cost: every filter and tag that the engine has, with values and arguments of odd shapes. */
+/**
+ * Hostile templates for the tests of cost: every filter and tag that the engine has, with values and
+ * arguments of odd shapes.
+ */
 import fc from "fast-check";
 import { compile } from "../../src/template/compile.ts";
 import { TemplateFault } from "../../src/template/fault.ts";
@@ -98,7 +101,10 @@ const expressions = fc.constantFrom(
   `w${"[v]".repeat(100)}`,
   Array(40).fill("v == w").join(" or "),
 );
-/** How each tag of the language is written, around an expression and a body; a tag without a way fails the test. */
+/**
+ * How each tag of the language is written, around an expression and a body; a tag without a way fails the
+ * test.
+ */
 const TAG_WAYS: Record<string, (e: string, body: string) => string> = {
   assign: (e) => `{% assign r = ${e} %}`,
   for: (e, body) =>

@@ -1,6 +1,6 @@
 /**
- * Receivers as DNS names them, each on an address of its own of this machine and all on one port, and a direct courier
- * that delivers to them under a clock the test moves.
+ * Receivers as DNS names them, each on an address of its own of this machine and all on one port, and a
+ * direct courier that delivers to them under a clock the test moves.
  */
 import { Resolver } from "node:dns/promises";
 import { createServer } from "node:net";

@@ -1,7 +1,7 @@
 /**
- * A DNS server for tests and the bench: from a table that may change while it serves, over UDP, and over TCP what does not
- * fit. A name that is not in the table does not exist. It answers questions for MX, A, AAAA, TXT and PTR and nothing else,
- * and counts what it was asked.
+ * A DNS server for tests and the bench: from a table that may change while it serves, over UDP, and over TCP
+ * what does not fit. A name that is not in the table does not exist. It answers questions for MX, A, AAAA,
+ * TXT and PTR and nothing else, and counts what it was asked.
  */
 import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { once } from "node:events";

@@ -1,6 +1,6 @@
 /**
- * The description of the API, made without a server, and holding answers against it: a status, a field or a value that the
- * document does not have fails the test that met it.
+ * The description of the API, made without a server, and holding answers against it: a status, a field or a
+ * value that the document does not have fails the test that met it.
  */
 import { Compile } from "typebox/schema";
 import { routesOf } from "../../src/api/api.ts";

@@ -1,6 +1,6 @@
 /**
- * The engine in the process of the test: its roles served as in production, on the stores of the run or on others, with
- * fresh workspaces to use it with. What it complains about in its log is kept.
+ * The engine in the process of the test: its roles served as in production, on the stores of the run or on
+ * others, with fresh workspaces to use it with. What it complains about in its log is kept.
  */
 import pino from "pino";
 import { Keyring } from "../../src/admission/keyring.ts";
@@ -27,7 +27,10 @@ export type EngineOptions = {
   settings?: Env;
 };
 
-/** For tests that work hard and are not about slow stores: on a busy machine each answer of a store may take seconds. */
+/**
+ * For tests that work hard and are not about slow stores: on a busy machine each answer of a store may take
+ * seconds.
+ */
 export const PATIENT: Env = { STORE_TIMEOUT_MS: "10000" };
 
 /** These work on whatever is due in a store, so they would take what belongs to other test files. */

@@ -1,6 +1,6 @@
 /**
- * An api and a worker of automations on stores of their own, under a clock that the test moves. The worker does nothing
- * by itself: `go` leads every run as far as it goes at this moment.
+ * An api and a worker of automations on stores of their own, under a clock that the test moves. The worker
+ * does nothing by itself: `go` leads every run as far as it goes at this moment.
  */
 
 import { Reservations } from "../../src/admission/reserve.ts";

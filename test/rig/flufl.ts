@@ -1,6 +1,6 @@
 /**
- * Bounces that nobody here wrote: the samples of Debian's python3-flufl.bounce, read where it is installed, with what that
- * package finds in each.
+ * Bounces that nobody here wrote: the samples of Debian's python3-flufl.bounce, read where it is installed,
+ * with what that package finds in each.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";

@@ -1,11 +1,16 @@
-/** How long the event loop of this process was held, in CPU: a busy machine takes longer, but works no more. */
+/**
+ * How long the event loop of this process was held, in CPU: a busy machine takes longer, but works no more.
+ */
 
 function cpuMs(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1_000;
 }
 
-/** Of work that is done at once; the least of a few runs, as the first ones also compile and collect garbage of others. */
+/**
+ * Of work that is done at once; the least of a few runs, as the first ones also compile and collect garbage
+ * of others.
+ */
 export function costOf(work: () => unknown, enoughMs: number, runs = 4): number {
   let least = Number.POSITIVE_INFINITY;
   for (let n = 0; n < runs && least > enoughMs; n++) {

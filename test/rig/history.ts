@@ -1,4 +1,7 @@
-/** Histories for tests of the auditor: small ones in which nothing is wrong, to which each test adds what it is about. */
+/**
+ * Histories for tests of the auditor: small ones in which nothing is wrong, to which each test adds what it
+ * is about.
+ */
 import type {
   Aftermath,
   Answer,

@@ -1,6 +1,6 @@
 /**
- * A receiver of webhooks: an HTTP server that keeps what it was sent and answers as the test says. A request is heard
- * before it is answered, so a test may wait for one that is never answered.
+ * A receiver of webhooks: an HTTP server that keeps what it was sent and answers as the test says. A request
+ * is heard before it is answered, so a test may wait for one that is never answered.
  */
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import { expect } from "vitest";

@@ -1,7 +1,8 @@
 /**
- * The process that holds Postgres and Redis for one run of the tests, in a folder of its own. It lives exactly as long
- * as the channel to the runner: when that closes, because the tests are over or were killed, everything that was
- * started in the folder ends and the folder is removed. Ctrl-C reaches this process too and is left to the runner.
+ * The process that holds Postgres and Redis for one run of the tests, in a folder of its own. It lives
+ * exactly as long as the channel to the runner: when that closes, because the tests are over or were killed,
+ * everything that was started in the folder ends and the folder is removed. Ctrl-C reaches this process too
+ * and is left to the runner.
  */
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

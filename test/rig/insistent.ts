@@ -1,4 +1,7 @@
-/** A caller who repeats a request under its idempotency key until it is accepted or refused for good, at any api in turn. */
+/**
+ * A caller who repeats a request under its idempotency key until it is accepted or refused for good, at any
+ * api in turn.
+ */
 import { Client } from "./workspace.ts";
 
 const RETRY_MS = 50;

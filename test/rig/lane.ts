@@ -1,6 +1,7 @@
 /**
- * A database in which two writers of the record meet again and again, on rows that are put back in between. Counts the
- * deadlocks, also those that the writers got over, and holds every transaction against record/db/lockorder.ts.
+ * A database in which two writers of the record meet again and again, on rows that are put back in between.
+ * Counts the deadlocks, also those that the writers got over, and holds every transaction against
+ * record/db/lockorder.ts.
  */
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { GUARDED, LOCK_ORDER } from "../../src/record/db/lockorder.ts";
@@ -13,7 +14,10 @@ const SEATS = 4;
 const STATEMENT_MS_MAX = 5_000;
 /** How often the quicker one begins while the slower one works. */
 const REPEATS_MAX = 20;
-/** Before each begins: two that always begin together always meet at the same steps, and may never deadlock there. */
+/**
+ * Before each begins: two that always begin together always meet at the same steps, and may never deadlock
+ * there.
+ */
 const HESITATION_SECONDS = [0, 0, 0.002, 0.005, 0.01];
 
 /** Tables whose rows one transaction may wait for in several statements, and why that is no ring. */
@@ -24,7 +28,9 @@ const IN_TURNS: Record<string, string> = {
   tls_report_in: "a statement for each, in the order of the keys",
 };
 
-/** Where one writer at a time works: on a connection of its own, whose count of deadlocks can be asked for. */
+/**
+ * Where one writer at a time works: on a connection of its own, whose count of deadlocks can be asked for.
+ */
 type Seat = { pool: Sql; watched: Watched; place: Place };
 
 export class Lane {
@@ -60,7 +66,10 @@ export class Lane {
     return [...problems];
   }
 
-  /** One works once on two seats; the other begins anew on two others until that is done, so that all its steps meet. */
+  /**
+   * One works once on two seats; the other begins anew on two others until that is done, so that all its
+   * steps meet.
+   */
   async #round(once: Writer, again: Writer): Promise<string[]> {
     const [first, second, ...others] = this.#seats as [Seat, Seat, ...Seat[]];
     const problems: string[] = [];
@@ -112,8 +121,8 @@ function seatAt(pool: Sql): Seat {
 }
 
 /**
- * Where a transaction locks rows of a table although it holds rows of a later one, or waits for rows of a table of which
- * it holds others, unless a statement before did nothing but lock.
+ * Where a transaction locks rows of a table although it holds rows of a later one, or waits for rows of a
+ * table of which it holds others, unless a statement before did nothing but lock.
  */
 function outOfOrder(transaction: readonly string[]): string[] {
   const order: readonly string[] = LOCK_ORDER;

@@ -1,4 +1,7 @@
-/** A process of the engine whose log is read line by line, from before it is ready; it ends with the test file. */
+/**
+ * A process of the engine whose log is read line by line, from before it is ready; it ends with the test
+ * file.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";

@@ -1,7 +1,7 @@
 /**
- * What the sink got: every mail it took, every reply it gave to a recipient, and every fault it saw in how the peer
- * speaks SMTP. Tests wait here on signals: a wait is over with the change that makes it true, or fails saying how far
- * things got.
+ * What the sink got: every mail it took, every reply it gave to a recipient, and every fault it saw in how
+ * the peer speaks SMTP. Tests wait here on signals: a wait is over with the change that makes it true, or
+ * fails saying how far things got.
  */
 export type Mail = {
   /** Without the angle brackets; empty when the mail has none. */
@@ -12,7 +12,10 @@ export type Mail = {
   /** The recipients that were accepted in this transaction. */
   to: readonly string[];
   sizeBytes: number;
-  /** The bytes between 354 and the final dot as they crossed the wire, dots still doubled; null unless asked for. */
+  /**
+   * The bytes between 354 and the final dot as they crossed the wire, dots still doubled; null unless asked
+   * for.
+   */
   raw: Buffer | null;
   /** Which connection brought it, counted from 1. */
   connection: number;

@@ -2,7 +2,9 @@
 import { relative } from "node:path";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** In seconds, of the files that take longest. The others are short, and in the order that Vitest likes best. */
+/**
+ * In seconds, of the files that take longest. The others are short, and in the order that Vitest likes best.
+ */
 const SECONDS: Record<string, number> = {
   "test/fault/a-killed-worker-loses-nothing.test.ts": 92,
   "test/fault/bad-weather-loses-nothing.test.ts": 89,

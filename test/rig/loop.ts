@@ -1,4 +1,7 @@
-/** The engine with a smarthost that takes all mail and a listener that hears what receivers say of it afterwards. */
+/**
+ * The engine with a smarthost that takes all mail and a listener that hears what receivers say of it
+ * afterwards.
+ */
 import type { Role } from "../../src/rules/roles.ts";
 import { type Engine, type EngineOptions, startEngine } from "./engine.ts";
 import type { Mail } from "./ledger.ts";

@@ -1,7 +1,7 @@
 /**
- * Loaded before a process of a test: how long its event loop was held, and what of that its main thread worked. On a
- * machine that others share, a process also stands still while they run: a test of what the engine *does* asks for
- * the work, not for the time.
+ * Loaded before a process of a test: how long its event loop was held, and what of that its main thread
+ * worked. On a machine that others share, a process also stands still while they run: a test of what the
+ * engine *does* asks for the work, not for the time.
  */
 import { openSync, readSync } from "node:fs";
 
@@ -11,7 +11,10 @@ export type LoopReport = {
   heldMsMax: number;
   /** What the main thread worked in that time. */
   workedMsInLongest: number;
-  /** The most that the main thread ever worked between two turns; equals the time where the system does not tell. */
+  /**
+   * The most that the main thread ever worked between two turns; equals the time where the system does not
+   * tell.
+   */
   workedMsMax: number;
   /** The most memory that the process ever had. */
   rssMbMax: number;

@@ -1,7 +1,7 @@
 /**
- * What of a migration may break the version before, which serves beside this one during an upgrade. It is read as text:
- * statements inside of functions are left out, those of `do` blocks are not. Tables that these migrations make are
- * theirs alone.
+ * What of a migration may break the version before, which serves beside this one during an upgrade. It is
+ * read as text: statements inside of functions are left out, those of `do` blocks are not. Tables that these
+ * migrations make are theirs alone.
  */
 export type MigrationFile = { name: string; text: string };
 /** A statement, and why the version before may not survive it. */

@@ -1,4 +1,7 @@
-/** A workspace on its way from home to the other cell, step by step: between two steps a test does what it likes. */
+/**
+ * A workspace on its way from home to the other cell, step by step: between two steps a test does what it
+ * likes.
+ */
 import { randomUUID } from "node:crypto";
 import { dropFence, raiseFence } from "../../src/record/cells/fence.ts";
 import {

@@ -1,7 +1,8 @@
 /**
- * Mail servers of Debian as throw-away instances on loopback: each takes all mail, carries that for the bounce domain to
- * the listener for reports and all other to a sink, and writes its own reports. Nothing of the system's own mail server
- * is touched: each runs in namespaces of its own, where its users, its name and its folders are made up. `.ci/mtas` unpacks them.
+ * Mail servers of Debian as throw-away instances on loopback: each takes all mail, carries that for the
+ * bounce domain to the listener for reports and all other to a sink, and writes its own reports. Nothing of
+ * the system's own mail server is touched: each runs in namespaces of its own, where its users, its name and
+ * its folders are made up. `.ci/mtas` unpacks them.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -29,7 +30,10 @@ type Plan = {
   script: string;
   /** It leaves its process group: the shell above it ends, and with it all that it began. */
   ownProcesses?: boolean;
-  /** It delivers to MX hosts on port 25: it gets a network of its own, and listens there on this port, with TLS. */
+  /**
+   * It delivers to MX hosts on port 25: it gets a network of its own, and listens there on this port, with
+   * TLS.
+   */
   ownNetwork?: { tlsPort: number; user: string; password: string };
 };
 
@@ -232,7 +236,10 @@ exec ${unpacked("opensmtpd", "usr/sbin/smtpd")} -d -f ${folder}/smtpd.conf`,
   }),
 };
 
-/** Its paths are compiled in, so its files are laid over the system's, as everybody else in the namespace sees them. */
+/**
+ * Its paths are compiled in, so its files are laid over the system's, as everybody else in the namespace sees
+ * them.
+ */
 const courier: MtaKind = {
   name: "Courier",
   program: unpacked("courier", "usr/sbin/couriertcpd"),

@@ -1,6 +1,6 @@
 /**
- * Other versions of Node, by the packages that `node` of npm brings them with, and what `npm ci` installs under them. Both
- * are kept in `.nodes`, which git ignores.
+ * Other versions of Node, by the packages that `node` of npm brings them with, and what `npm ci` installs
+ * under them. Both are kept in `.nodes`, which git ignores.
  */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";

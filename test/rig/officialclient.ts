@@ -1,6 +1,7 @@
 /**
- * The official client, unmodified, in one of its versions. The older ones read where the API is when they are loaded,
- * so each is loaded anew: another test file of the same process may have loaded it for an API of its own.
+ * The official client, unmodified, in one of its versions. The older ones read where the API is when they are
+ * loaded, so each is loaded anew: another test file of the same process may have loaded it for an API of its
+ * own.
  */
 import { createRequire } from "node:module";
 

@@ -1,6 +1,7 @@
 /**
- * An SMTP server that says exactly what a test wrote down, line by line: for peers that misbehave in ways no address can
- * choose, and for the order in which things cross the wire. Also a relay that talks to it, under a clock the test moves.
+ * An SMTP server that says exactly what a test wrote down, line by line: for peers that misbehave in ways no
+ * address can choose, and for the order in which things cross the wire. Also a relay that talks to it, under
+ * a clock the test moves.
  */
 import { createServer, type Server, type Socket } from "node:net";
 import { createSecureContext, TLSSocket } from "node:tls";

@@ -1,4 +1,6 @@
-/** Debian's PgBouncer in front of the Postgres of the run. It refuses to run as root, so it runs as `nobody`. */
+/**
+ * Debian's PgBouncer in front of the Postgres of the run. It refuses to run as root, so it runs as `nobody`.
+ */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";

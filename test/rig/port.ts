@@ -1,8 +1,10 @@
 /**
- * A port that stays ours while nobody listens on it, so that a peer can go away and come back under the same address.
+ * A port that stays ours while nobody listens on it, so that a peer can go away and come back under the same
+ * address.
  *
- * Ports are drawn from below the range the kernel gives to outgoing connections. Inside that range a client that keeps
- * knocking at a port nobody listens on would sooner or later be given that very port and be connected to itself.
+ * Ports are drawn from below the range the kernel gives to outgoing connections. Inside that range a client
+ * that keeps knocking at a port nobody listens on would sooner or later be given that very port and be
+ * connected to itself.
  */
 import { randomInt } from "node:crypto";
 import { once } from "node:events";

@@ -1,6 +1,6 @@
 /**
- * Older versions of Postgres, which `.ci/postgres` installs. `TEST_POSTGRES=14 npm test -- FILE` runs a file on one of
- * them.
+ * Older versions of Postgres, which `.ci/postgres` installs. `TEST_POSTGRES=14 npm test -- FILE` runs a file
+ * on one of them.
  */
 import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,6 +1,7 @@
 /**
- * The version before this one: the last release tag, or, while there is none, the commit that previous.json names. It is
- * taken from the history of the checkout and built once, into the folder `.previous`, which git ignores.
+ * The version before this one: the last release tag, or, while there is none, the commit that previous.json
+ * names. It is taken from the history of the checkout and built once, into the folder `.previous`, which git
+ * ignores.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync } from "node:fs";

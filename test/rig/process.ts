@@ -1,6 +1,6 @@
 /**
- * A process of the engine that a test may kill: the built roles run as in production, on the leash of the test file, so
- * that none is left behind.
+ * A process of the engine that a test may kill: the built roles run as in production, on the leash of the
+ * test file, so that none is left behind.
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -30,7 +30,9 @@ export type EngineProcess = {
   thaw(): void;
   /** From now on its wall clock is off by this much; needs a process that was started with `wrongByMs`. */
   setClock(offsetMs: number): Promise<void>;
-  /** How long its event loop was held since this was asked last; needs a process started with `watchesLoop`. */
+  /**
+   * How long its event loop was held since this was asked last; needs a process started with `watchesLoop`.
+   */
   loop(): Promise<LoopReport>;
 };
 

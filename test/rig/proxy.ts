@@ -1,7 +1,7 @@
 /**
- * A TCP or unix socket proxy that makes the network bad on command: slow, silent, cut, half-open, or with an answer lost
- * on the way. Everything can be changed while bytes flow. What waits for its moment hands out a promise that
- * resolves when it has happened.
+ * A TCP or unix socket proxy that makes the network bad on command: slow, silent, cut, half-open, or with an
+ * answer lost on the way. Everything can be changed while bytes flow. What waits for its moment hands out a
+ * promise that resolves when it has happened.
  *
  * Bytes keep their order whatever the latency does. A stalled proxy stops reading, so that senders feel it.
  */
@@ -77,8 +77,8 @@ export class TcpProxy {
   }
 
   /**
-   * The target vanishes from every connection and the clients are not told. New connections are not affected. The answer
-   * resets what was left half open, as a client's own system does when its patience ends.
+   * The target vanishes from every connection and the clients are not told. New connections are not affected.
+   * The answer resets what was left half open, as a client's own system does when its patience ends.
    */
   halfOpen(): () => void {
     const abandoned = [...this.#links];
@@ -88,7 +88,9 @@ export class TcpProxy {
     };
   }
 
-  /** Lets exactly so many more bytes pass, over all connections, and breaks the connection that has the next. */
+  /**
+   * Lets exactly so many more bytes pass, over all connections, and breaks the connection that has the next.
+   */
   cutAfter(direction: Direction, bytes: number): Promise<void> {
     return new Promise((spent) => {
       this.allowance = { direction, bytesLeft: bytes, spent };
@@ -96,8 +98,8 @@ export class TcpProxy {
   }
 
   /**
-   * Passes the next request (of those meant) on, and resets the client instead of passing the answer. The target has
-   * finished and hung up when this resolves: what was asked for has been done.
+   * Passes the next request (of those meant) on, and resets the client instead of passing the answer. The
+   * target has finished and hung up when this resolves: what was asked for has been done.
    */
   cutReply(isMeant?: (request: Buffer) => boolean): Promise<void> {
     return this.#lieInWait("cut reply", isMeant);
@@ -244,7 +246,10 @@ class Link {
     return ambush;
   }
 
-  /** Several requests may be under way, and this answer not the one that was meant: the target finishes them all. */
+  /**
+   * Several requests may be under way, and this answer not the one that was meant: the target finishes them
+   * all.
+   */
   #loseReplies({ done, lastWords }: Ambush): void {
     this.#isLastWish = true;
     this.#requests.divert();
@@ -273,7 +278,10 @@ class Link {
   }
 }
 
-/** One direction of a link: bytes in order, none earlier than the latency allows. A `null` is the end of the stream. */
+/**
+ * One direction of a link: bytes in order, none earlier than the latency allows. A `null` is the end of the
+ * stream.
+ */
 class Flow {
   readonly #proxy: TcpProxy;
   readonly #from: Socket;

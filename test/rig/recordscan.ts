@@ -1,6 +1,6 @@
 /**
- * What the functions of src/record write, as far as their text shows it: which tables each one locks rows of, itself or
- * through the functions that it calls.
+ * What the functions of src/record write, as far as their text shows it: which tables each one locks rows of,
+ * itself or through the functions that it calls.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { posix } from "node:path";
@@ -95,7 +95,10 @@ function tablesIn(text: string): Set<string> {
   return new Set(locksIn(text).map(({ table }) => table));
 }
 
-/** `waits`: when somebody else has locked the rows. Nobody has rows that are only now inserted. `isAll`: of a `for update`. */
+/**
+ * `waits`: when somebody else has locked the rows. Nobody has rows that are only now inserted. `isAll`: of a
+ * `for update`.
+ */
 export type Lock = { table: string; waits: boolean; isFresh: boolean; isAll: boolean };
 
 const LOCKING = new RegExp(
@@ -124,7 +127,10 @@ export function locksIn(source: string): Lock[] {
   });
 }
 
-/** The table that a `for update` at the end of this text is about: one of its own select, not of a select inside that. */
+/**
+ * The table that a `for update` at the end of this text is about: one of its own select, not of a select
+ * inside that.
+ */
 function selectedIn(text: string, alias: string | undefined): string {
   const named = [...text.matchAll(/\b(?:from|join) (\w+)(?: (?:as )?(\w+))?/g)].reverse();
   const match = named.find(({ 1: table, 2: as, index }) =>

@@ -1,6 +1,6 @@
 /**
- * A Redis cluster of a test's own on the loopback: three masters with a replica each, which notice within a second that
- * a node is gone. Nodes can be killed and started again, and slots moved, while it is used.
+ * A Redis cluster of a test's own on the loopback: three masters with a replica each, which notice within a
+ * second that a node is gone. Nodes can be killed and started again, and slots moved, while it is used.
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** Servers of Redis with settings of the test's own: nodes of a cluster, sentinels, servers with TLS and users. */
+/**
+ * Servers of Redis with settings of the test's own: nodes of a cluster, sentinels, servers with TLS and
+ * users.
+ */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,7 @@
-/** What receivers write back: delivery reports and complaints as messages, and a plain SMTP client that hands them in. */
+/**
+ * What receivers write back: delivery reports and complaints as messages, and a plain SMTP client that hands
+ * them in.
+ */
 import { connect, type Socket } from "node:net";
 
 export type DsnOptions = {

@@ -1,4 +1,7 @@
-/** A Sentinel of the test: it tells who the master is when the test lets it, and names another one when told to. */
+/**
+ * A Sentinel of the test: it tells who the master is when the test lets it, and names another one when told
+ * to.
+ */
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 

@@ -1,6 +1,7 @@
 /**
- * The stores of the test run. Test files share one database and one Redis and keep apart by workspaces of their own.
- * Whoever empties, stops or delays a store, or works on everything that is due, takes one of its own here.
+ * The stores of the test run. Test files share one database and one Redis and keep apart by workspaces of
+ * their own. Whoever empties, stops or delays a store, or works on everything that is due, takes one of its
+ * own here.
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";

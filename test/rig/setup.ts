@@ -1,6 +1,6 @@
 /**
- * Before the first test file: builds the engine, starts the process that holds Postgres and Redis, and tells the files
- * where they are. The projects of a run share all of it.
+ * Before the first test file: builds the engine, starts the process that holds Postgres and Redis, and tells
+ * the files where they are. The projects of a run share all of it.
  */
 import { execFile, fork } from "node:child_process";
 import { once } from "node:events";

@@ -1,6 +1,6 @@
 /**
- * Rows of every table that several writers share: two workspaces with e-mails in every state, bags, contacts, runs and
- * all the rest. `refill` puts every row back as it was, whatever the writers made of them.
+ * Rows of every table that several writers share: two workspaces with e-mails in every state, bags, contacts,
+ * runs and all the rest. `refill` puts every row back as it was, whatever the writers made of them.
  */
 import { randomOf } from "../../src/capacity/random.ts";
 import { floorId, newId } from "../../src/ids.ts";
@@ -11,12 +11,15 @@ const SETUP_MS_MAX = 30_000;
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 /**
- * How statements find their rows: as they are planned while tables are small, or row by row in the order in which they
- * were asked for, as they are planned when tables are large.
+ * How statements find their rows: as they are planned while tables are small, or row by row in the order in
+ * which they were asked for, as they are planned when tables are large.
  */
 export type Plans = "small tables" | "large tables";
 
-/** How long a row that was changed keeps others waiting: without it, transactions of a few rows hardly ever meet. */
+/**
+ * How long a row that was changed keeps others waiting: without it, transactions of a few rows hardly ever
+ * meet.
+ */
 const LINGER_SECONDS = 0.0004;
 
 export type SharedEmail = {

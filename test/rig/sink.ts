@@ -1,7 +1,7 @@
 /**
- * An SMTP server for tests whose behaviour the recipient's address chooses (manner.ts says how), with a ledger of
- * everything it took. It can be taken down and brought up again under the same port. What it decides for a recipient
- * and a message stands here; how it talks stands in conversation.ts.
+ * An SMTP server for tests whose behaviour the recipient's address chooses (manner.ts says how), with a
+ * ledger of everything it took. It can be taken down and brought up again under the same port. What it
+ * decides for a recipient and a message stands here; how it talks stands in conversation.ts.
  */
 import { createServer, type Server, type Socket } from "node:net";
 import { Conversation } from "./conversation.ts";
@@ -9,7 +9,10 @@ import { Ledger } from "./ledger.ts";
 import { type Manner, mannerOf, replyText } from "./manner.ts";
 import { listenOn } from "./port.ts";
 
-/** Trouble for everybody, whatever the address says: drawn by a seeded generator, and changeable while mail flows. */
+/**
+ * Trouble for everybody, whatever the address says: drawn by a seeded generator, and changeable while mail
+ * flows.
+ */
 export type Weather = {
   /** 554 instead of 220, 421 to EHLO, and so on. */
   greetingCode: number | null;

@@ -1,6 +1,6 @@
 /**
- * What most stories of the whole engine play on: a database and a Redis that nobody else uses, and a sink that takes the
- * mail. A stage is handed to engines, processes and command lines as it is.
+ * What most stories of the whole engine play on: a database and a Redis that nobody else uses, and a sink
+ * that takes the mail. A stage is handed to engines, processes and command lines as it is.
  */
 import { type OwnRedis, ownDatabase, ownRedis } from "./services.ts";
 import { openSink, type Sink, type SinkOptions } from "./sink.ts";

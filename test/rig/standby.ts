@@ -1,4 +1,7 @@
-/** A standby that streams from a Postgres of a test: a copy of its data, run by the same program on a port of its own. */
+/**
+ * A standby that streams from a Postgres of a test: a copy of its data, run by the same program on a port of
+ * its own.
+ */
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** `npm start` of a test: the built root in a folder of its own, heard line by line, and ended with the test file. */
+/**
+ * `npm start` of a test: the built root in a folder of its own, heard line by line, and ended with the test
+ * file.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";

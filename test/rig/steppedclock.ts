@@ -1,7 +1,7 @@
 /**
- * The clock of Postgres, set by a test while everything runs, as NTP sets it after a machine was resumed, or a failover to
- * a server whose clock is wrong. Of one database: `now()` and `clock_timestamp()` of everybody who connects to it from
- * then on are found before those of Postgres, and are as far off as a row says.
+ * The clock of Postgres, set by a test while everything runs, as NTP sets it after a machine was resumed, or
+ * a failover to a server whose clock is wrong. Of one database: `now()` and `clock_timestamp()` of everybody
+ * who connects to it from then on are found before those of Postgres, and are as far off as a row says.
  */
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 

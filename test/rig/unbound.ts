@@ -1,6 +1,6 @@
 /**
- * A validating resolver (Debian's unbound) over zones of a test's own, each signed, signed with another key than the
- * resolver trusts, or not signed. It asks nobody else.
+ * A validating resolver (Debian's unbound) over zones of a test's own, each signed, signed with another key
+ * than the resolver trusts, or not signed. It asks nobody else.
  */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";

@@ -1,6 +1,6 @@
 /**
- * An api in this process, and fresh workspaces on it: the way a test isolates itself. Stores, clock and deadlines can
- * be a test's own; by default they are those of the run.
+ * An api in this process, and fresh workspaces on it: the way a test isolates itself. Stores, clock and
+ * deadlines can be a test's own; by default they are those of the run.
  */
 import { randomUUID } from "node:crypto";
 import { Keyring } from "../../src/admission/keyring.ts";

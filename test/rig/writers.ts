@@ -1,7 +1,7 @@
 /**
- * Everything in the process that writes the record, each as one call with arguments drawn from rows that all of them
- * share. test/fault/writers-never-deadlock.test.ts lets every two of them run at the same time, and fails when an
- * exported function of src/record that locks rows is missing here.
+ * Everything in the process that writes the record, each as one call with arguments drawn from rows that all
+ * of them share. test/fault/writers-never-deadlock.test.ts lets every two of them run at the same time, and
+ * fails when an exported function of src/record that locks rows is missing here.
  */
 
 import { randomBytes, randomUUID } from "node:crypto";

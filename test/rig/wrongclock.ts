@@ -1,7 +1,7 @@
 /**
- * Loaded before a process of a test: its wall clock is off by `WRONG_CLOCK_MS`, as on a machine whose time is set wrong.
- * Timers and `performance.now()` are right, as they are there. The test may change the offset while the process runs; each
- * change is answered when it holds.
+ * Loaded before a process of a test: its wall clock is off by `WRONG_CLOCK_MS`, as on a machine whose time is
+ * set wrong. Timers and `performance.now()` are right, as they are there. The test may change the offset
+ * while the process runs; each change is answered when it holds.
  */
 
 export type SetClock = { kind: "set clock"; offsetMs: number };

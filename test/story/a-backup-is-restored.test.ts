@@ -1,4 +1,7 @@
-/** Dump, wipe, restore with an empty Redis: nothing goes twice that the dump knows as sent, and everything open goes. */
+/**
+ * Dump, wipe, restore with an empty Redis: nothing goes twice that the dump knows as sent, and everything
+ * open goes.
+ */
 import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * An MTA-STS policy that was found once holds until it expires, for every process: while its record in DNS is gone, while
- * its host fails, and after a restart. It is fetched again in the background before that.
+ * An MTA-STS policy that was found once holds until it expires, for every process: while its record in DNS is
+ * gone, while its host fails, and after a restart. It is fetched again in the background before that.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";

@@ -1,4 +1,7 @@
-/** Who complains about a mail is heard: by a feedback loop of a provider, or by another system through the API. */
+/**
+ * Who complains about a mail is heard: by a feedback loop of a provider, or by another system through the
+ * API.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Mail } from "../rig/ledger.ts";
 import { FEEDBACK, ReportLoop } from "../rig/loop.ts";

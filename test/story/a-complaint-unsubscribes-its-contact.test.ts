@@ -1,4 +1,7 @@
-/** Whoever complains gets no more mail and is in no audience, with a record of it; whoever is erased leaves only a hash. */
+/**
+ * Whoever complains gets no more mail and is in no audience, with a record of it; whoever is erased leaves
+ * only a hash.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { tablesWith } from "../rig/traces.ts";

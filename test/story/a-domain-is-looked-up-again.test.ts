@@ -1,4 +1,7 @@
-/** A verified domain is asked about once a day; one that DNS no longer shows lapses after a week, and mail tells. */
+/**
+ * A verified domain is asked about once a day; one that DNS no longer shows lapses after a week, and mail
+ * tells.
+ */
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { ownershipName, ownershipText } from "../../src/domain/ownership.ts";
 import { findDomain, giveDomain, nameDomain } from "../../src/record/workspaces/domains.ts";

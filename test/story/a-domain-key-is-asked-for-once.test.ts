@@ -1,4 +1,7 @@
-/** However many mails of a domain wait for its key, the record is asked once; and what it cannot say now holds them back. */
+/**
+ * However many mails of a domain wait for its key, the record is asked once; and what it cannot say now holds
+ * them back.
+ */
 import { randomUUID } from "node:crypto";
 import { afterAll, expect, test } from "vitest";
 import { Signer } from "../../src/delivery/signer.ts";

@@ -1,6 +1,7 @@
 /**
- * Whoever is not there is not written to twice: a hard bounce suppresses its address with the same commit, and mail to it
- * is accepted, ends as suppressed with the evidence, and costs no place in the caps. Whoever may be there is not suppressed.
+ * Whoever is not there is not written to twice: a hard bounce suppresses its address with the same commit,
+ * and mail to it is accepted, ends as suppressed with the evidence, and costs no place in the caps. Whoever
+ * may be there is not suppressed.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";

@@ -1,6 +1,6 @@
 /**
- * An audience that a key may not see is answered like one that does not exist: the same words, the same headers, and the
- * same time, since nothing that could tell the difference is asked.
+ * An audience that a key may not see is answered like one that does not exist: the same words, the same
+ * headers, and the same time, since nothing that could tell the difference is asked.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";

@@ -1,6 +1,7 @@
 /**
- * 200,000 contacts in one audience, half of them archived: a page, a lookup and an upsert go by the index that
- * leads to their rows. What is explained is what the engine's own functions prepared, as the hot pools plan it.
+ * 200,000 contacts in one audience, half of them archived: a page, a lookup and an upsert go by the index
+ * that leads to their rows. What is explained is what the engine's own functions prepared, as the hot pools
+ * plan it.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";

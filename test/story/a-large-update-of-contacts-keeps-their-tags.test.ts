@@ -1,4 +1,7 @@
-/** One statement may change an audience of any size: its contacts stay listed by their tags, and that takes no minute. */
+/**
+ * One statement may change an audience of any size: its contacts stay listed by their tags, and that takes no
+ * minute.
+ */
 import { expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
 import { connectRecord, type Sql, type Tx } from "../../src/record/db/connect.ts";

@@ -1,4 +1,7 @@
-/** A receiver that takes a mail and reports afterwards that it could not deliver it is heard: the mail is bounced. */
+/**
+ * A receiver that takes a mail and reports afterwards that it could not deliver it is heard: the mail is
+ * bounced.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ReportLoop } from "../rig/loop.ts";
 import { dsn, handIn } from "../rig/reports.ts";

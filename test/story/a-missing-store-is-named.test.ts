@@ -1,4 +1,7 @@
-/** A store that is not there is named with its address and its setting, by every command and at the start, with status 69. */
+/**
+ * A store that is not there is named with its address and its setting, by every command and at the start,
+ * with status 69.
+ */
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

@@ -1,4 +1,7 @@
-/** A misspelt field of a send is ignored as before, and the answer says so: `warnings`, with the field it was meant to be. */
+/**
+ * A misspelt field of a send is ignored as before, and the answer says so: `warnings`, with the field it was
+ * meant to be.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openapi } from "../../src/api/openapi.ts";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";

@@ -1,4 +1,7 @@
-/** PgBouncer in transaction mode and in session mode: mail is taken once and delivered, and the same answers come. */
+/**
+ * PgBouncer in transaction mode and in session mode: mail is taken once and delivered, and the same answers
+ * come.
+ */
 import { randomUUID } from "node:crypto";
 import { afterAll, describe, expect, test } from "vitest";
 import { commandLine } from "../rig/command.ts";

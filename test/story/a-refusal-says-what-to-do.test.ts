@@ -1,4 +1,7 @@
-/** What a refused send says: how much of a quota is left, which item and field are meant, what to send instead. */
+/**
+ * What a refused send says: how much of a quota is left, which item and field are meant, what to send
+ * instead.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { mail, type Refusal, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 

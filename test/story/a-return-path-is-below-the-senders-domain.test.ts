@@ -1,6 +1,6 @@
 /**
- * A workspace whose domain shows the record has its return paths below that domain, so that SPF counts for DMARC; while it
- * does not, they are below the operator's, and mail goes all the same.
+ * A workspace whose domain shows the record has its return paths below that domain, so that SPF counts for
+ * DMARC; while it does not, they are below the operator's, and mail goes all the same.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { checkReturnPath } from "../../src/domain/verify.ts";

@@ -1,4 +1,6 @@
-/** Revoking a key tells what it scheduled, and cancels that when asked to; what other keys scheduled stays. */
+/**
+ * Revoking a key tells what it scheduled, and cancels that when asked to; what other keys scheduled stays.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";

@@ -1,4 +1,7 @@
-/** What is counted of mail to providers, and a sender that is held to a limit at one of them: his other mail goes on. */
+/**
+ * What is counted of mail to providers, and a sender that is held to a limit at one of them: his other mail
+ * goes on.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** With SUPPRESS_SOFT_BOUNCES a mailbox that is full again and again is written to no more; a few bounces are nothing. */
+/**
+ * With SUPPRESS_SOFT_BOUNCES a mailbox that is full again and again is written to no more; a few bounces are
+ * nothing.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";

@@ -1,4 +1,7 @@
-/** A worker full of mail for one slow receiver: the others' mail goes all the same, and what finds no room costs no attempt. */
+/**
+ * A worker full of mail for one slow receiver: the others' mail goes all the same, and what finds no room
+ * costs no attempt.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openWorld, type World } from "../rig/direct.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";

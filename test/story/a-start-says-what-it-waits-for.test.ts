@@ -1,4 +1,7 @@
-/** While a store is away the process lives, is not ready and says why; a password that is wrong ends it at once. */
+/**
+ * While a store is away the process lives, is not ready and says why; a password that is wrong ends it at
+ * once.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { freePort } from "../../src/embedded/port.ts";
 import { connectRedis } from "../../src/redis/connect.ts";

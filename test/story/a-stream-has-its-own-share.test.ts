@@ -1,4 +1,7 @@
-/** Streams of a workspace: named in a send or by the key; each waits for itself, with a share that others leave free. */
+/**
+ * Streams of a workspace: named in a send or by the key; each waits for itself, with a share that others
+ * leave free.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BUCKET_MS, HOUR_BUCKETS } from "../../src/rules/ledger.ts";
 import { MovableClock } from "../rig/clock.ts";

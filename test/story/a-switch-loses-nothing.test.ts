@@ -1,4 +1,7 @@
-/** Between two cells: what meets the switch of a workspace is done or refused, and nothing earlier replaces what is later. */
+/**
+ * Between two cells: what meets the switch of a workspace is done or refused, and nothing earlier replaces
+ * what is later.
+ */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Links } from "../../src/audience/links.ts";

@@ -1,6 +1,6 @@
 /**
- * A TLS report to an address leaves as mail of the workspace that owns the sender's domain: signed, as RFC 8460 writes it,
- * and once, also when the process died before it could note that.
+ * A TLS report to an address leaves as mail of the workspace that owns the sender's domain: signed, as RFC
+ * 8460 writes it, and once, also when the process died before it could note that.
  */
 import { gunzipSync } from "node:zlib";
 import PostalMime from "postal-mime";

@@ -1,4 +1,7 @@
-/** To a slow smarthost a worker holds a few hundred e-mails, however many are in line: the rest stays free for others. */
+/**
+ * To a slow smarthost a worker holds a few hundred e-mails, however many are in line: the rest stays free for
+ * others.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { openStage, type Stage } from "../rig/stage.ts";

@@ -1,6 +1,6 @@
 /**
- * A workspace moves to another cell while it sends, changes and cancels: every mail is delivered once, quota and caps are
- * exact, nothing is refused, and what the API answers is the same before and after.
+ * A workspace moves to another cell while it sends, changes and cancels: every mail is delivered once, quota
+ * and caps are exact, nothing is refused, and what the API answers is the same before and after.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openCells, type TwoCells } from "../rig/cells.ts";

@@ -1,4 +1,7 @@
-/** A From domain must be verified for the workspace; a name alone neither lets anybody write nor keeps anybody out. */
+/**
+ * A From domain must be verified for the workspace; a name alone neither lets anybody write nor keeps anybody
+ * out.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";

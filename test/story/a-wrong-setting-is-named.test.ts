@@ -1,4 +1,7 @@
-/** A setting that cannot hold ends a process with status 78, in words that name it, before any store is waited for. */
+/**
+ * A setting that cannot hold ends a process with status 78, in words that name it, before any store is waited
+ * for.
+ */
 import { expect, test } from "vitest";
 import { commandLine } from "../rig/command.ts";
 import { services } from "../rig/services.ts";

@@ -1,4 +1,7 @@
-/** An automation's mail to a suppressed address is written, ends as suppressed and goes nowhere; the run goes on. */
+/**
+ * An automation's mail to a suppressed address is written, ends as suppressed and goes nowhere; the run goes
+ * on.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Flows, startFlows } from "../rig/flows.ts";
 

@@ -1,4 +1,7 @@
-/** A renewal may meet a bag whose last write is committed and not yet answered: nobody has to be warned of that. */
+/**
+ * A renewal may meet a bag whose last write is committed and not yet answered: nobody has to be warned of
+ * that.
+ */
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Leases } from "../../src/delivery/leases.ts";

@@ -1,6 +1,6 @@
 /**
- * A receiver whose MTA-STS policy says `enforce` gets its mail at hosts of the policy alone, over TLS with a valid
- * certificate. Otherwise the mail is deferred and says why; it never goes in the clear.
+ * A receiver whose MTA-STS policy says `enforce` gets its mail at hosts of the policy alone, over TLS with a
+ * valid certificate. Otherwise the mail is deferred and says why; it never goes in the clear.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { classify } from "../../src/outcome/classify.ts";

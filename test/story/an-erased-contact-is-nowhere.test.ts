@@ -1,4 +1,7 @@
-/** Erasing: afterwards the database does not hold the address, whatever was mailed to it and however it was spelt. */
+/**
+ * Erasing: afterwards the database does not hold the address, whatever was mailed to it and however it was
+ * spelt.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { tablesWith } from "../rig/traces.ts";

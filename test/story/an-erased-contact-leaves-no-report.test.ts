@@ -1,4 +1,7 @@
-/** Reports repeat the address of the recipient: with the contact they go, and what comes afterwards says nothing of them. */
+/**
+ * Reports repeat the address of the recipient: with the contact they go, and what comes afterwards says
+ * nothing of them.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ReportLoop } from "../rig/loop.ts";
 import { dsn, handIn } from "../rig/reports.ts";

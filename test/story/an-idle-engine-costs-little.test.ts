@@ -1,6 +1,6 @@
 /**
- * All that `npm start` runs, with nothing to do: it asks the stores a few times a second in all, keeps the connections that
- * the next mail needs, and little memory. `npm run bench -- at-rest` has the exact figures.
+ * All that `npm start` runs, with nothing to do: it asks the stores a few times a second in all, keeps the
+ * connections that the next mail needs, and little memory. `npm run bench -- at-rest` has the exact figures.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { footprints, inAll, watched } from "../../bench/footprint.ts";

@@ -1,4 +1,7 @@
-/** What is attached is read when the mail leaves: while it cannot be, the mail waits; when it is gone, the mail fails. */
+/**
+ * What is attached is read when the mail leaves: while it cannot be, the mail waits; when it is gone, the
+ * mail fails.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";

@@ -1,4 +1,7 @@
-/** A bench that is interrupted in the middle of a load leaves no process and no folder behind. Each takes some seconds. */
+/**
+ * A bench that is interrupted in the middle of a load leaves no process and no folder behind. Each takes some
+ * seconds.
+ */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";

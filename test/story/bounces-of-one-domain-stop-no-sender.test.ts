@@ -1,6 +1,6 @@
 /**
- * Strangers type addresses that do not exist into a form: the bounces of their domain do not stop a sender, and are shown.
- * Nothing is counted for it while mail is settled; the suppressed addresses tell.
+ * Strangers type addresses that do not exist into a form: the bounces of their domain do not stop a sender,
+ * and are shown. Nothing is counted for it while mail is settled; the suppressed addresses tell.
  */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";

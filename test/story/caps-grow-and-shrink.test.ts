@@ -1,4 +1,7 @@
-/** Caps of a real workspace under the policy: they grow, freeze and shrink with reasons, and people may set them. */
+/**
+ * Caps of a real workspace under the policy: they grow, freeze and shrink with reasons, and people may set
+ * them.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { setOverride } from "../../src/capacity/caps.ts";
 import { DEFAULT_POLICY, type Override } from "../../src/capacity/policy.ts";

@@ -1,6 +1,7 @@
 /**
- * Clients that nobody here wrote send through the submission ports with nothing but their usual settings. Those that are
- * not on this machine are left out, and say so. nodemailer has a story of its own: mail-is-submitted-over-smtp.
+ * Clients that nobody here wrote send through the submission ports with nothing but their usual settings.
+ * Those that are not on this machine are left out, and say so. nodemailer has a story of its own:
+ * mail-is-submitted-over-smtp.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

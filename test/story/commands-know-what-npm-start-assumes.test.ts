@@ -1,4 +1,7 @@
-/** Commands beside a running `npm start` have its settings: what it allows they allow, and what it runs they see. */
+/**
+ * Commands beside a running `npm start` have its settings: what it allows they allow, and what it runs they
+ * see.
+ */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";

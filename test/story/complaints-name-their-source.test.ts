@@ -1,4 +1,7 @@
-/** Complaints are counted with the domain they come from: strangers at one provider stop no sender, and are shown. */
+/**
+ * Complaints are counted with the domain they come from: strangers at one provider stop no sender, and are
+ * shown.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { dailyCounts, listCapChanges } from "../../src/record/workspaces/caps.ts";
 import { MovableClock } from "../rig/clock.ts";

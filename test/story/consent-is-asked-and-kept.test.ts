@@ -1,4 +1,7 @@
-/** Double opt-in, consent, unsubscribing by link: nobody is subscribed against their word, and what they said is kept. */
+/**
+ * Double opt-in, consent, unsubscribing by link: nobody is subscribed against their word, and what they said
+ * is kept.
+ */
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { addressHasher, Links } from "../../src/audience/links.ts";
 import { listConsents } from "../../src/record/contacts/contacts.ts";

@@ -1,4 +1,7 @@
-/** A second factor: the QR code on the screen is read by another reader, and the codes of what it says sign in. */
+/**
+ * A second factor: the QR code on the screen is read by another reader, and the codes of what it says sign
+ * in.
+ */
 import type { Locator } from "playwright-core";
 import { expect } from "vitest";
 import { codeAt } from "../../src/console/totp.ts";

@@ -1,4 +1,6 @@
-/** The graph of an automation counts what the runs of a version did at each step, and who stands there now. */
+/**
+ * The graph of an automation counts what the runs of a version did at each step, and who stands there now.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type Browser, signedIn } from "../rig/people.ts";

@@ -1,4 +1,7 @@
-/** The simulator answers with sentences and charts; the graph of an automation shows its steps, and refuses a wrong document in words. */
+/**
+ * The simulator answers with sentences and charts; the graph of an automation shows its steps, and refuses a
+ * wrong document in words.
+ */
 import { expect } from "vitest";
 import { inChromium, openConsole, sceneOf } from "../rig/page.ts";
 

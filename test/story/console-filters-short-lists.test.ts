@@ -1,4 +1,7 @@
-/** Keys, members, destinations and caught mail are filtered as longer lists are, by fields that the address keeps. */
+/**
+ * Keys, members, destinations and caught mail are filtered as longer lists are, by fields that the address
+ * keeps.
+ */
 import { expect } from "vitest";
 import { inChromium, openConsole, sceneOf } from "../rig/page.ts";
 import { person } from "../rig/people.ts";

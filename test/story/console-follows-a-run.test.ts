@@ -1,4 +1,7 @@
-/** An event starts a run: its screen shows what each step did and what comes next, and stopping ends it, without reload. */
+/**
+ * An event starts a run: its screen shows what each step did and what comes next, and stopping ends it,
+ * without reload.
+ */
 import { expect } from "vitest";
 import { inChromium, openConsole, sceneOf } from "../rig/page.ts";
 import { openStage } from "../rig/stage.ts";

@@ -1,4 +1,7 @@
-/** A file of ten thousand rows is imported with progress; the rows that are wrong are listed with their reasons. */
+/**
+ * A file of ten thousand rows is imported with progress; the rows that are wrong are listed with their
+ * reasons.
+ */
 import { expect } from "vitest";
 import { PATIENT } from "../rig/engine.ts";
 import { inChromium, openConsole, sceneOf } from "../rig/page.ts";

@@ -1,6 +1,6 @@
 /**
- * In the page: an owner signs in, makes a key from a preset, uses it from Node, sees its last use, and revokes it. The
- * browser itself gets nowhere with a key.
+ * In the page: an owner signs in, makes a key from a preset, uses it from Node, sees its last use, and
+ * revokes it. The browser itself gets nowhere with a key.
  */
 import { expect } from "vitest";
 import { inChromium, openConsole, sceneOf } from "../rig/page.ts";

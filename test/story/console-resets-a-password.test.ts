@@ -1,4 +1,7 @@
-/** Who forgot the password asks for a link on the page, gets it by a mail of the engine, and chooses another: once. */
+/**
+ * Who forgot the password asks for a link on the page, gets it by a mail of the engine, and chooses another:
+ * once.
+ */
 import PostalMime from "postal-mime";
 import { expect } from "vitest";
 import { inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";

@@ -1,4 +1,7 @@
-/** HTML with script, form, refresh, frames and remote pictures does nothing in the preview, until pictures are asked for. */
+/**
+ * HTML with script, form, refresh, frames and remote pictures does nothing in the preview, until pictures are
+ * asked for.
+ */
 import { createServer } from "node:http";
 import { expect } from "vitest";
 import { inChromium, openConsole, sceneOf } from "../rig/page.ts";

@@ -1,4 +1,6 @@
-/** The list of e-mails: three arrive without reload, filters are in the URL, and what is filtered is exported. */
+/**
+ * The list of e-mails: three arrive without reload, filters are in the URL, and what is filtered is exported.
+ */
 import { readFileSync } from "node:fs";
 import { expect } from "vitest";
 import { inChromium, openConsole, sceneOf } from "../rig/page.ts";

@@ -1,4 +1,7 @@
-/** A policy that is tried beside the one in force shows in the policy tab, with what it would have done to this workspace. */
+/**
+ * A policy that is tried beside the one in force shows in the policy tab, with what it would have done to
+ * this workspace.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DEFAULT_POLICY } from "../../src/capacity/policy.ts";
 import { putShadow, saveShadow } from "../../src/record/workspaces/shadow.ts";

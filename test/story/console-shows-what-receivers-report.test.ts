@@ -1,6 +1,6 @@
 /**
- * A bounce and a complaint come in over SMTP, as receivers write them: an open page shows them with their evidence, and
- * undoing the suppression lets mail go again.
+ * A bounce and a complaint come in over SMTP, as receivers write them: an open page shows them with their
+ * evidence, and undoing the suppression lets mail go again.
  */
 import { expect } from "vitest";
 import type { Mail } from "../rig/ledger.ts";

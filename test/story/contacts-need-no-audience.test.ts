@@ -1,4 +1,6 @@
-/** /contacts without an audience: the default one, or those that are named; found wherever the key may see. */
+/**
+ * /contacts without an audience: the default one, or those that are named; found wherever the key may see.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Refusal, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 

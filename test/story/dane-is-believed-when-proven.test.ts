@@ -1,6 +1,7 @@
 /**
- * Hosts that publish their certificates in signed DNS (DANE, RFC 7672) get mail over connections that show one of them.
- * What cannot be looked up keeps the mail back. It is on only with a resolver that proved that it validates.
+ * Hosts that publish their certificates in signed DNS (DANE, RFC 7672) get mail over connections that show
+ * one of them. What cannot be looked up keeps the mail back. It is on only with a resolver that proved that
+ * it validates.
  */
 import { createHash, X509Certificate } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

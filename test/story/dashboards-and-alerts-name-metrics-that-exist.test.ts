@@ -1,4 +1,7 @@
-/** What operators are shown, told and woken by is in a real scrape, and what is in a scrape is explained to them. */
+/**
+ * What operators are shown, told and woken by is in a real scrape, and what is in a scrape is explained to
+ * them.
+ */
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -73,7 +76,8 @@ test.runIf(hasPromtool)("promtool takes the rules, and they wake nobody for noth
 
 test.runIf(hasPromtool)("promtool finds nothing to mend in a scrape", async () => {
   const { text } = await scrape(`http://127.0.0.1:${engine.metricsPort}/metrics`);
-  // Node's own names are prom-client's; the other ends in what promtool keeps for counters, and has been told for long
+  // Node's own names are prom-client's; the other ends in what promtool keeps for counters, and has been told
+  // for long
   const own = text
     .split(/\n(?=# HELP )/)
     .filter((family) => !/^# HELP postrider_(?:nodejs_|process_|waiting_total )/.test(family));

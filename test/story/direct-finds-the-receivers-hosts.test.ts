@@ -1,4 +1,7 @@
-/** Whom a mail goes to: MX records in their order, the domain itself where there are none, and nobody where DNS says so. */
+/**
+ * Whom a mail goes to: MX records in their order, the domain itself where there are none, and nobody where
+ * DNS says so.
+ */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { inShort, openWorld, type World } from "../rig/direct.ts";
 

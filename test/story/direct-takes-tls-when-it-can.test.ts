@@ -1,4 +1,7 @@
-/** STARTTLS with receivers: taken when offered, whatever the certificate; done without where it fails, unless required. */
+/**
+ * STARTTLS with receivers: taken when offered, whatever the certificate; done without where it fails, unless
+ * required.
+ */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { inShort, openWorld, type World } from "../rig/direct.ts";
 import type { Talk } from "../rig/peer.ts";

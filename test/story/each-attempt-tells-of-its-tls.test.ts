@@ -1,6 +1,6 @@
 /**
- * The engine with direct delivery: each attempt says how its connection was secured and who required that, a mail that a
- * policy keeps back says why, and `doctor` and `send-test` tell the same.
+ * The engine with direct delivery: each attempt says how its connection was secured and who required that, a
+ * mail that a policy keeps back says why, and `doctor` and `send-test` tell the same.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,7 @@
-/** Filters of the list of e-mails: each alone and together, and that a page costs the same whatever is looked for. */
+/**
+ * Filters of the list of e-mails: each alone and together, and that a page costs the same whatever is looked
+ * for.
+ */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { WALK_MAX } from "../../src/record/mail/search.ts";

@@ -1,4 +1,7 @@
-/** Workers learn of every change of a suspension, also of one by somebody whose clock is behind that of the last. */
+/**
+ * Workers learn of every change of a suspension, also of one by somebody whose clock is behind that of the
+ * last.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { listHolds, resumeDestination, suspendDestination } from "../../src/record/mail/destinations.ts";

@@ -1,6 +1,6 @@
 /**
- * Everything that a workspace has is in the new cell as it was in the old: row by row, of every table that the catalog has.
- * Its neighbours keep all of theirs.
+ * Everything that a workspace has is in the new cell as it was in the old: row by row, of every table that
+ * the catalog has. Its neighbours keep all of theirs.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TABLE_MODES, workspaceTables } from "../../src/record/cells/tables.ts";

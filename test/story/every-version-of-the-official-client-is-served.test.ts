@@ -1,7 +1,7 @@
 /**
- * Every method of the official client, in versions between which the methods changed: what `docs/official-client.md` says
- * works is answered, and what it says is absent is refused in words. A method without a row fails, and so does a row
- * without a method.
+ * Every method of the official client, in versions between which the methods changed: what
+ * `docs/official-client.md` says works is answered, and what it says is absent is refused in words. A method
+ * without a row fails, and so does a row without a method.
  */
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

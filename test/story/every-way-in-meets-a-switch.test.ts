@@ -1,4 +1,7 @@
-/** While a workspace leaves for another cell, whatever comes in by whichever way is done there, and nothing is told wrongly. */
+/**
+ * While a workspace leaves for another cell, whatever comes in by whichever way is done there, and nothing is
+ * told wrongly.
+ */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { hashOf } from "../../src/admission/bearer.ts";

@@ -1,4 +1,7 @@
-/** `postrider caps evidence import`: what providers show senders counts as evidence for the caps of who owns the domain. */
+/**
+ * `postrider caps evidence import`: what providers show senders counts as evidence for the caps of who owns
+ * the domain.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * The examples of README and docs/ that are marked with `run` behind their language, as a reader would paste them: one
- * after the other for each page, against an engine whose demo workspace they are written for.
+ * The examples of README and docs/ that are marked with `run` behind their language, as a reader would paste
+ * them: one after the other for each page, against an engine whose demo workspace they are written for.
  */
 import { spawn } from "node:child_process";
 import {

@@ -9,7 +9,10 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** What would end a line, a field or a command, in the middle and at the end; at the very edge of an address it is trimmed. */
+/**
+ * What would end a line, a field or a command, in the middle and at the end; at the very edge of an address
+ * it is trimmed.
+ */
 const BREAKS = ["\r\n", "\n", "\r", "\0", "\u0085", "\u001b", "\u007f", "\ud800"];
 const INJECTED = BREAKS.map((mark) => `a${mark}Bcc: evil@example.org`);
 

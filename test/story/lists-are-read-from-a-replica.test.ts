@@ -1,4 +1,7 @@
-/** READ_DATABASE_URL: lists come from a streaming standby while it keeps up, and from the primary when it does not. */
+/**
+ * READ_DATABASE_URL: lists come from a streaming standby while it keeps up, and from the primary when it does
+ * not.
+ */
 import { join } from "node:path";
 import pino from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";

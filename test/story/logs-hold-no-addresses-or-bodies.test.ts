@@ -1,4 +1,7 @@
-/** At `info` the log tells the life of the engine and some of its requests; addresses, bodies and keys are never in it. */
+/**
+ * At `info` the log tells the life of the engine and some of its requests; addresses, bodies and keys are
+ * never in it.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startEngine } from "../rig/engine.ts";
 import { type Launched, launch } from "../rig/launched.ts";

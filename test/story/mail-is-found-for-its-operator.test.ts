@@ -1,4 +1,7 @@
-/** Who complains names a Message-ID, an address or the mark in a mail: the operator finds the workspace by each. */
+/**
+ * Who complains names a Message-ID, an address or the mark in a mail: the operator finds the workspace by
+ * each.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type CommandLine, commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";

@@ -1,4 +1,7 @@
-/** Mail of a workspace whose domain has a key is signed with it, as the receiver sees it; nobody else's mail is. */
+/**
+ * Mail of a workspace whose domain has a key is signed with it, as the receiver sees it; nobody else's mail
+ * is.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { makeKey, newSelector, publicPartOf, Sealer } from "../../src/domain/key.ts";
 import type { SigningKey } from "../../src/message/sign.ts";

@@ -1,6 +1,6 @@
 /**
- * Whoever has SMTP settings and an API key sends as with POST /emails: the same e-mail is stored, and what the API
- * refuses is refused in the API's words.
+ * Whoever has SMTP settings and an API key sends as with POST /emails: the same e-mail is stored, and what
+ * the API refuses is refused in the API's words.
  */
 import { createTransport } from "nodemailer";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * Deleting an audience of 20,000 looks through the mail of its workspace once, not once per some of its contacts. Who
- * is erased while that is under way is looked for in one more pass, all of them together.
+ * Deleting an audience of 20,000 looks through the mail of its workspace once, not once per some of its
+ * contacts. Who is erased while that is under way is looked for in one more pass, all of them together.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { emptyAudiences, eraseMail } from "../../src/audience/erasure.ts";

@@ -1,6 +1,6 @@
 /**
- * An upgrade without a pause, and the way back: this version and the one before it on one database and one Redis. Each
- * takes mail that the other delivers, and each knows what the other has accepted.
+ * An upgrade without a pause, and the way back: this version and the one before it on one database and one
+ * Redis. Each takes mail that the other delivers, and each knows what the other has accepted.
  */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

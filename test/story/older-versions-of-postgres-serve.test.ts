@@ -1,7 +1,7 @@
 /**
- * What everything else proves on one version of Postgres, briefly on each older one that is supported: the schema is made,
- * mail is accepted, held back, canceled and delivered, told to webhooks and sent by automations, old partitions are
- * dropped, and a backup is restored, also on a newer version.
+ * What everything else proves on one version of Postgres, briefly on each older one that is supported: the
+ * schema is made, mail is accepted, held back, canceled and delivered, told to webhooks and sent by
+ * automations, old partitions are dropped, and a backup is restored, also on a newer version.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

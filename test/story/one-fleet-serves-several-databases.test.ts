@@ -1,6 +1,7 @@
 /**
- * One fleet serves several databases: the same address takes the requests of workspaces in either, their mail is delivered,
- * links and reports find them, and neither knows of the other. A cell that is away is missed by its own workspaces alone.
+ * One fleet serves several databases: the same address takes the requests of workspaces in either, their mail
+ * is delivered, links and reports find them, and neither knows of the other. A cell that is away is missed by
+ * its own workspaces alone.
  */
 import { createTransport } from "nodemailer";
 import { afterAll, beforeAll, expect, test } from "vitest";

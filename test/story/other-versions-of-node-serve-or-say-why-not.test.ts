@@ -1,4 +1,6 @@
-/** Under Node 22 mail is taken and delivered; under Node 24 npm, the doctor and the start say what is missing. */
+/**
+ * Under Node 22 mail is taken and delivered; under Node 24 npm, the doctor and the start say what is missing.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -26,7 +26,9 @@ afterAll(async () => {
   await stage.close();
 });
 
-/** Statistics come up to ten seconds after the change (an idle backend's), and each api looks every second. */
+/**
+ * Statistics come up to ten seconds after the change (an idle backend's), and each api looks every second.
+ */
 const WAIT = { timeout: 25_000 };
 const send = async () => (await ws.client.post("/emails", mail())).status;
 const watch = (limits: Partial<OverloadLimits>, now = new Date()) =>

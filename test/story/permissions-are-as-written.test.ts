@@ -1,6 +1,7 @@
 /**
- * The permissions of every endpoint, for every permission and for keys that are limited to an audience: the routes come
- * from the route table, the expectation from the table below, and neither may hold what the other does not.
+ * The permissions of every endpoint, for every permission and for keys that are limited to an audience: the
+ * routes come from the route table, the expectation from the table below, and neither may hold what the other
+ * does not.
  */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -18,7 +19,10 @@ type Row = {
   status: number;
   /** What a key sees that is limited to another audience than the one that is asked for. */
   elsewhere?: "not found" | "refused" | "not listed";
-  /** Something new to be asked for each time, made with `full`; `own` is what the asking key itself may have made. */
+  /**
+   * Something new to be asked for each time, made with `full`; `own` is what the asking key itself may have
+   * made.
+   */
   ask(world: World): Asked | Promise<Asked>;
 };
 type World = { full: Client; audience: string; own: () => Promise<string> };
@@ -610,7 +614,9 @@ function importing(audience: string) {
   };
 }
 
-/** What a query asks for is known with the route; what a body asks for, after it: the route's own comes first. */
+/**
+ * What a query asks for is known with the route; what a body asks for, after it: the route's own comes first.
+ */
 function refusal(name: string, row: Row, permission: Permission): string {
   const [asked = ""] = name.split(" (");
   if (name.includes("?")) return lacking(row.needs[0] ?? "full");

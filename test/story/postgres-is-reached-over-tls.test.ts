@@ -1,4 +1,7 @@
-/** `sslmode` and `sslrootcert` of DATABASE_URL, with a pooler that speaks TLS in front of the Postgres of the run. */
+/**
+ * `sslmode` and `sslrootcert` of DATABASE_URL, with a pooler that speaks TLS in front of the Postgres of the
+ * run.
+ */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

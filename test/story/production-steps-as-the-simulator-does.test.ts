@@ -1,4 +1,7 @@
-/** One simulated life, look by look, beside the keeper that is given the same counts: the same state after every look. */
+/**
+ * One simulated life, look by look, beside the keeper that is given the same counts: the same state after
+ * every look.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type CapState, type DayCounts, DEFAULT_POLICY } from "../../src/capacity/policy.ts";
 import { BIN_MINUTES, FIRST_MS, simulate } from "../../src/capacity/simulate.ts";

@@ -1,4 +1,7 @@
-/** A Redis that evicts or accepts no writes, a Postgres that accepts no writes, another secret: each is said, by /readyz and the doctor. */
+/**
+ * A Redis that evicts or accepts no writes, a Postgres that accepts no writes, another secret: each is said,
+ * by /readyz and the doctor.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { connectRedis } from "../../src/redis/connect.ts";

@@ -1,6 +1,7 @@
 /**
- * Mail servers that nobody here wrote carry our mail, fail to deliver it, and report that in their own way: the report
- * finds its way back and makes the mail bounced. Those that are not on this machine are left out, and say so.
+ * Mail servers that nobody here wrote carry our mail, fail to deliver it, and report that in their own way:
+ * the report finds its way back and makes the mail bounced. Those that are not on this machine are left out,
+ * and say so.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort } from "../../src/embedded/port.ts";

@@ -1,4 +1,7 @@
-/** Whatever bytes a message has, exactly it arrives: no line of it ends the message, and no bare CR or LF leaves. */
+/**
+ * Whatever bytes a message has, exactly it arrives: no line of it ends the message, and no bare CR or LF
+ * leaves.
+ */
 import { once } from "node:events";
 import fc from "fast-check";
 import SMTPConnection from "nodemailer/lib/smtp-connection";

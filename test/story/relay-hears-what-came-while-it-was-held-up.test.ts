@@ -1,6 +1,6 @@
 /**
- * A process that was held up past a deadline finds the timer and the answer together: the answer counts, since the
- * receiver has the mail and would get it again.
+ * A process that was held up past a deadline finds the timer and the answer together: the answer counts,
+ * since the receiver has the mail and would get it again.
  */
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
@@ -11,7 +11,10 @@ const MESSAGE = Buffer.from("\r\nhello\r\n");
 const DEADLINE_MS = 300;
 const HELD_UP_MS = 1_500;
 
-/** A receiver on a thread of its own. It answers the final dot before the deadline, and says beforehand that it has it. */
+/**
+ * A receiver on a thread of its own. It answers the final dot before the deadline, and says beforehand that
+ * it has it.
+ */
 const RECEIVER = `
   const { createServer } = require("node:net");
   const { parentPort } = require("node:worker_threads");

@@ -1,4 +1,6 @@
-/** TLS and credentials: who is checked, what is refused, and that a password never crosses an open network. */
+/**
+ * TLS and credentials: who is checked, what is refused, and that a password never crosses an open network.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

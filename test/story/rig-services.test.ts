@@ -1,4 +1,7 @@
-/** The stores of a test run: a migrated database and a Redis to share, and ones of its own for whoever needs them. */
+/**
+ * The stores of a test run: a migrated database and a Redis to share, and ones of its own for whoever needs
+ * them.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { isMigrated } from "../../src/record/db/migrate.ts";

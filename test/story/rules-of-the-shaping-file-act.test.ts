@@ -1,4 +1,6 @@
-/** Source addresses, automatic rules and the file itself, on an engine that delivers to receivers of the test. */
+/**
+ * Source addresses, automatic rules and the file itself, on an engine that delivers to receivers of the test.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** How many bags a worker has in hand does not limit it: what is on its way to slow receivers leaves room for other mail. */
+/**
+ * How many bags a worker has in hand does not limit it: what is on its way to slow receivers leaves room for
+ * other mail.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openWorld, type World } from "../rig/direct.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";

@@ -1,6 +1,6 @@
 /**
- * A machine that has no Redis: on Debian as root it is installed, and what cannot be done is said in one line with the
- * command that does it. The machine is played by a PATH that holds nothing but an apt-get of ours.
+ * A machine that has no Redis: on Debian as root it is installed, and what cannot be done is said in one line
+ * with the command that does it. The machine is played by a PATH that holds nothing but an apt-get of ours.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -22,7 +22,9 @@ beforeAll(async () => {
 });
 afterAll(() => database.drop());
 
-/** A start on a machine where apt-get does this; BIN is the only folder of PATH, and `asked` the calls so far. */
+/**
+ * A start on a machine where apt-get does this; BIN is the only folder of PATH, and `asked` the calls so far.
+ */
 function startWhere(aptGet: string) {
   const bin = join(freshHome(), "bin");
   mkdirSync(bin);

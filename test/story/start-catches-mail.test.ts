@@ -1,4 +1,7 @@
-/** The mail catcher shows what it took as a strict reader sees it, keeps the last 500, and refuses what is too large. */
+/**
+ * The mail catcher shows what it took as a strict reader sees it, keeps the last 500, and refuses what is too
+ * large.
+ */
 import { createTransport } from "nodemailer";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type MailCatcher, startMailbox } from "../../src/embedded/mailbox.ts";

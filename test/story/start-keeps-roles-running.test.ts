@@ -1,4 +1,7 @@
-/** A role that dies is started again, and ready.json tells the truth meanwhile; one that keeps dying ends the whole. */
+/**
+ * A role that dies is started again, and ready.json tells the truth meanwhile; one that keeps dying ends the
+ * whole.
+ */
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";

@@ -1,4 +1,7 @@
-/** Whoever of the processes is killed, and whenever: nothing keeps running, and the next start works with what was there. */
+/**
+ * Whoever of the processes is killed, and whenever: nothing keeps running, and the next start works with what
+ * was there.
+ */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";

@@ -1,4 +1,7 @@
-/** Of the ports that `npm start` picks, one may be taken by somebody else before it is used: another one is picked. */
+/**
+ * Of the ports that `npm start` picks, one may be taken by somebody else before it is used: another one is
+ * picked.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,6 @@
-/** When the line of a shard is nearly full, the room that is left goes to every workspace with strays in turn. */
+/**
+ * When the line of a shard is nearly full, the room that is left goes to every workspace with strays in turn.
+ */
 import { randomUUID } from "node:crypto";
 import { beforeEach, expect, test } from "vitest";
 import { SHARD_BAGS_MAX } from "../../src/queue/bagqueue.ts";

@@ -1,4 +1,7 @@
-/** A certificate that is renewed while the process runs is the one that the next client gets; the doctor looks at it. */
+/**
+ * A certificate that is renewed while the process runs is the one that the next client gets; the doctor looks
+ * at it.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

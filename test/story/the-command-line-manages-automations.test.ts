@@ -1,4 +1,7 @@
-/** `postrider automation`, from a document that is refused to the history of a run, with the automate role at work. */
+/**
+ * `postrider automation`, from a document that is refused to the history of a run, with the automate role at
+ * work.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,6 @@
-/** Automations and confirmation mails obey too: a sender the workspace may write as, or the operator's words. */
+/**
+ * Automations and confirmation mails obey too: a sender the workspace may write as, or the operator's words.
+ */
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { Owners } from "../../src/domain/owners.ts";
 import { giveDomain, nameDomain, takeDomain } from "../../src/record/workspaces/domains.ts";

@@ -1,4 +1,7 @@
-/** `emails.metrics`, `emails.share`, `domains.claims` and `oauthGrants.list`, as the official client asks for them. */
+/**
+ * `emails.metrics`, `emails.share`, `domains.claims` and `oauthGrants.list`, as the official client asks for
+ * them.
+ */
 import { Resend } from "resend";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DAY_MS } from "../../src/clock.ts";

@@ -1,7 +1,8 @@
 /**
- * Contacts and audiences through the official client, unmodified, in three versions. 6.3.0 knows audiences only, and
- * sends no properties; later versions call `/segments` by either name. What a version calls beyond the contract
- * (`/contacts` without an audience, topics, imports, the renaming of a segment) is not asked of it here.
+ * Contacts and audiences through the official client, unmodified, in three versions. 6.3.0 knows audiences
+ * only, and sends no properties; later versions call `/segments` by either name. What a version calls beyond
+ * the contract (`/contacts` without an audience, topics, imports, the renaming of a segment) is not asked of
+ * it here.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type OfficialVersion, officialClient } from "../rig/officialclient.ts";

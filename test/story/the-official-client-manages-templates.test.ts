@@ -1,6 +1,6 @@
 /**
- * Templates through the official client, unmodified, in the versions that have them. 6.3.0 has neither their endpoints
- * nor `template` in a send: what it cannot call is told by the last test.
+ * Templates through the official client, unmodified, in the versions that have them. 6.3.0 has neither their
+ * endpoints nor `template` in a send: what it cannot call is told by the last test.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type OfficialVersion, officialClient } from "../rig/officialclient.ts";

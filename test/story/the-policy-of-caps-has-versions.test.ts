@@ -1,4 +1,7 @@
-/** `postrider caps policy`: applied, shown, compared and taken back, the same for every process; a broken one stops nothing. */
+/**
+ * `postrider caps policy`: applied, shown, compared and taken back, the same for every process; a broken one
+ * stops nothing.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

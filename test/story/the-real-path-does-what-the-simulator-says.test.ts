@@ -1,6 +1,6 @@
 /**
- * Random lives of a workspace, in the simulator and on the real path side by side: sends, outcomes, reports, overrides,
- * days that pass and restarts. At every step caps, level, what waits and what goes are the same.
+ * Random lives of a workspace, in the simulator and on the real path side by side: sends, outcomes, reports,
+ * overrides, days that pass and restarts. At every step caps, level, what waits and what goes are the same.
  */
 import { expect, test } from "vitest";
 import { checkScenario, type Scenario } from "../../src/capacity/workload.ts";

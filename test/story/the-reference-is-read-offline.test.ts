@@ -1,4 +1,7 @@
-/** /docs: every guide, every endpoint and every name of an error, each link to a place that is there, nothing from elsewhere. */
+/**
+ * /docs: every guide, every endpoint and every name of an error, each link to a place that is there, nothing
+ * from elsewhere.
+ */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";

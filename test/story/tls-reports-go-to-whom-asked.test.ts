@@ -1,6 +1,7 @@
 /**
- * A receiver's domain that asks for TLS reports (RFC 8460) gets one for each day: how many connections were secured, and
- * what was wrong with the others. One a day, whatever happens in between; other domains are not even counted.
+ * A receiver's domain that asks for TLS reports (RFC 8460) gets one for each day: how many connections were
+ * secured, and what was wrong with the others. One a day, whatever happens in between; other domains are not
+ * even counted.
  */
 import { gunzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";

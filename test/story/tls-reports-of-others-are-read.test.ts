@@ -1,4 +1,7 @@
-/** TLS reports of others (RFC 8460) about domains of ours are taken by `inbound`, kept once, and shown; others are not. */
+/**
+ * TLS reports of others (RFC 8460) about domains of ours are taken by `inbound`, kept once, and shown; others
+ * are not.
+ */
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { readTlsMail } from "../../src/inbound/tlsmail.ts";

@@ -1,4 +1,7 @@
-/** Automation mail beside callers' mail: it leaves them a share, goes after them, and waits for the month where they are refused. */
+/**
+ * Automation mail beside callers' mail: it leaves them a share, goes after them, and waits for the month
+ * where they are refused.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
 import { connectRecord } from "../../src/record/db/connect.ts";

@@ -1,4 +1,6 @@
-/** Evidence by stream and by provider: what is in trouble is held back, and the rest of the workspace goes on. */
+/**
+ * Evidence by stream and by provider: what is in trouble is held back, and the rest of the workspace goes on.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DEFAULT_POLICY } from "../../src/capacity/policy.ts";
 import { makePartitions } from "../../src/record/db/partitions.ts";

@@ -1,6 +1,6 @@
 /**
- * A rolling restart: of two api processes on one port each is replaced while callers keep their connections busy. No
- * connection breaks, nothing is refused, and who is stopping says so to whoever asks.
+ * A rolling restart: of two api processes on one port each is replaced while callers keep their connections
+ * busy. No connection breaks, nothing is refused, and who is stopping says so to whoever asks.
  */
 import { Agent, request } from "node:http";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,4 +1,7 @@
-/** The bounce or complaint is counted for the workspace, for its stream, provider and source, and for the reader's domain. */
+/**
+ * The bounce or complaint is counted for the workspace, for its stream, provider and source, and for the
+ * reader's domain.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ReportLoop } from "../rig/loop.ts";
 import { dsn, handIn } from "../rig/reports.ts";

@@ -1,6 +1,7 @@
 /**
- * A workspace may live in another database than its neighbours only if no row of one has to be unlike those of another: every
- * primary key and unique index leads with the workspace. The exceptions are named, each with its reason.
+ * A workspace may live in another database than its neighbours only if no row of one has to be unlike those
+ * of another: every primary key and unique index leads with the workspace. The exceptions are named, each
+ * with its reason.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";

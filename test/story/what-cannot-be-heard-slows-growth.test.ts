@@ -1,4 +1,7 @@
-/** Caps grow on health that is heard: not while receivers throttle or refuse, and slowly where nobody would tell us. */
+/**
+ * Caps grow on health that is heard: not while receivers throttle or refuse, and slowly where nobody would
+ * tell us.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Heard } from "../../src/capacity/policy.ts";
 import { listCapChanges } from "../../src/record/workspaces/caps.ts";

@@ -1,4 +1,7 @@
-/** Events that failed for good are asked for again in several batches: of one e-mail they still go one after the other. */
+/**
+ * Events that failed for good are asked for again in several batches: of one e-mail they still go one after
+ * the other.
+ */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";

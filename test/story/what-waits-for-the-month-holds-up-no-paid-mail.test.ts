@@ -1,4 +1,7 @@
-/** Automation mail that the month has no room for waits, maybe for weeks; mail that the month has counted does not wait behind it. */
+/**
+ * Automation mail that the month has no room for waits, maybe for weeks; mail that the month has counted does
+ * not wait behind it.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
 import { connectRecord } from "../../src/record/db/connect.ts";

@@ -1,4 +1,7 @@
-/** Until its old rows are removed, a workspace that has left for another cell has rows that are due: others' rows expire. */
+/**
+ * Until its old rows are removed, a workspace that has left for another cell has rows that are due: others'
+ * rows expire.
+ */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { floorId } from "../../src/ids.ts";

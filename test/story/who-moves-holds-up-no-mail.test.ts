@@ -1,4 +1,7 @@
-/** Rows of a workspace on its way to another cell are fenced: what is done for all workspaces is done for the others. */
+/**
+ * Rows of a workspace on its way to another cell are fenced: what is done for all workspaces is done for the
+ * others.
+ */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";

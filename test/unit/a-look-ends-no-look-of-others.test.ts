@@ -1,4 +1,6 @@
-/** Previews of templates are kept for a minute. Somebody who makes many loses their own, and nobody else's. */
+/**
+ * Previews of templates are kept for a minute. Somebody who makes many loses their own, and nobody else's.
+ */
 import { expect, test } from "vitest";
 import { Frames } from "../../src/console/frames.ts";
 

@@ -1,4 +1,7 @@
-/** A wrong command, option or argument is answered in one line: what is wrong, what was probably meant, and where to read on. */
+/**
+ * A wrong command, option or argument is answered in one line: what is wrong, what was probably meant, and
+ * where to read on.
+ */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { everyCommand, makeProgram } from "../../src/cli/program.ts";

@@ -1,4 +1,7 @@
-/** A refusal of MAIL FROM, or before it, is about us whatever it says; each system has its own words for when it came. */
+/**
+ * A refusal of MAIL FROM, or before it, is about us whatever it says; each system has its own words for when
+ * it came.
+ */
 import { describe, expect, test } from "vitest";
 import { judge } from "../../src/inbound/judge.ts";
 import { classify } from "../../src/outcome/classify.ts";

@@ -1,4 +1,7 @@
-/** While Postgres does not answer, a shaping file that changes is in force; when it answers, the last one is kept. */
+/**
+ * While Postgres does not answer, a shaping file that changes is in force; when it answers, the last one is
+ * kept.
+ */
 import { mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,7 @@
 /**
- * Replies made of the words that receivers use, in any order, language and number of lines: who speaks of the sender, or
- * gives any reason that passes, suppresses nobody; who only says that nobody is there always does. All are constructed.
+ * Replies made of the words that receivers use, in any order, language and number of lines: who speaks of the
+ * sender, or gives any reason that passes, suppresses nobody; who only says that nobody is there always does.
+ * All are constructed.
  */
 import { expect, test } from "vitest";
 import { classify } from "../../src/outcome/classify.ts";

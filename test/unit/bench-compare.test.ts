@@ -6,7 +6,10 @@ import { figure } from "../../bench/figure.ts";
 import { addFigures, emptyResults, type Results } from "../../bench/results.ts";
 import { normal, randomOf } from "../../src/capacity/random.ts";
 
-/** Of one machine with other work on it: two of the same commit, and one with 20 us burnt in the api and 30 us in delivery for each e-mail. */
+/**
+ * Of one machine with other work on it: two of the same commit, and one with 20 us burnt in the api and 30 us
+ * in delivery for each e-mail.
+ */
 const [same, again, slower] = ["same", "again", "slower"].map(
   (name) => JSON.parse(readFileSync(new URL(`bench-runs/${name}.json`, import.meta.url), "utf8")) as Results,
 ) as [Results, Results, Results];

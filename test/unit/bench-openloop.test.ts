@@ -1,4 +1,7 @@
-/** Load that does not wait for answers: a server that stalls is charged for everybody who would have come meanwhile. */
+/**
+ * Load that does not wait for answers: a server that stalls is charged for everybody who would have come
+ * meanwhile.
+ */
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
@@ -6,7 +9,9 @@ import { type Hit, openLoop, type Shot } from "../../bench/openloop.ts";
 
 const RATE = 400;
 const HELD = 40;
-/** Timers of Node count whole milliseconds of the loop's own time, so by the clock one may end so much early. */
+/**
+ * Timers of Node count whole milliseconds of the loop's own time, so by the clock one may end so much early.
+ */
 const TIMER_EARLY_MS = 1;
 let server: ReturnType<typeof createServer>;
 afterEach(() => {

@@ -1,4 +1,7 @@
-/** src/capacity/fit.ts: what is known of senders and receivers is found again in their counts, and nothing else is. */
+/**
+ * src/capacity/fit.ts: what is known of senders and receivers is found again in their counts, and nothing
+ * else is.
+ */
 import { expect, test } from "vitest";
 import { fitCounts } from "../../src/capacity/fit.ts";
 import { binomial, randomOf } from "../../src/capacity/random.ts";

@@ -1,4 +1,7 @@
-/** src/capacity/power.ts: the error budget holds for senders just below a limit, and bad lists are stopped early. */
+/**
+ * src/capacity/power.ts: the error budget holds for senders just below a limit, and bad lists are stopped
+ * early.
+ */
 import { expect, test } from "vitest";
 import { alternativesTo, logEvidence, lowerBound } from "../../src/capacity/policy/evalue.ts";
 import { DEFAULT_POLICY } from "../../src/capacity/policy.ts";

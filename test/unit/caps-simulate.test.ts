@@ -1,4 +1,7 @@
-/** src/capacity/simulate.ts and the policy that we ship: the numbers it promises, each held by a scenario over many seeds. */
+/**
+ * src/capacity/simulate.ts and the policy that we ship: the numbers it promises, each held by a scenario over
+ * many seeds.
+ */
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { check, readAssertion } from "../../src/capacity/assertion.ts";

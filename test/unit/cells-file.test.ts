@@ -1,4 +1,7 @@
-/** CELLS_FILE: each cell has stores of its own, home has those of the settings, and what is wrong is said without a password. */
+/**
+ * CELLS_FILE: each cell has stores of its own, home has those of the settings, and what is wrong is said
+ * without a password.
+ */
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

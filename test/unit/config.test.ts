@@ -1,4 +1,6 @@
-/** Settings: defaults, what each allows, and that everything wrong is said at once without telling a secret. */
+/**
+ * Settings: defaults, what each allows, and that everything wrong is said at once without telling a secret.
+ */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { ConfigError, type Env, loadConfig, SETTINGS, settingsTable } from "../../src/config.ts";

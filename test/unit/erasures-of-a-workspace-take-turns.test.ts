@@ -1,4 +1,7 @@
-/** Passes over the mail of one workspace never run at once, and whoever asks is served by one that began afterwards. */
+/**
+ * Passes over the mail of one workspace never run at once, and whoever asks is served by one that began
+ * afterwards.
+ */
 import { expect, test } from "vitest";
 import { ErasurePasses } from "../../src/audience/erasure.ts";
 

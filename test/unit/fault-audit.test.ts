@@ -1,4 +1,7 @@
-/** The auditor of `npm run fault`: it finds nothing where nothing is wrong, and each kind of wrong by its name. */
+/**
+ * The auditor of `npm run fault`: it finds nothing where nothing is wrong, and each kind of wrong by its
+ * name.
+ */
 import { describe, expect, test } from "vitest";
 import { audit } from "../fault/campaign/audit.ts";
 import type { Aftermath, FinalRun, History, Operation } from "../fault/campaign/history.ts";

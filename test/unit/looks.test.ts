@@ -1,4 +1,7 @@
-/** One statement answers the questions of all parts, and a question that cannot be answered keeps no other from its answer. */
+/**
+ * One statement answers the questions of all parts, and a question that cannot be answered keeps no other
+ * from its answer.
+ */
 import { expect, test, vi } from "vitest";
 import type { Sql, Statement } from "../../src/record/db/connect.ts";
 import { Looks } from "../../src/record/db/looks.ts";

@@ -1,6 +1,7 @@
 /**
- * Expand and contract: the version before serves on the schema of this one. What it still uses is dropped or narrowed
- * one version later. An exception is listed in test/rig/previous.json, with the reason why nothing breaks.
+ * Expand and contract: the version before serves on the schema of this one. What it still uses is dropped or
+ * narrowed one version later. An exception is listed in test/rig/previous.json, with the reason why nothing
+ * breaks.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";

@@ -1,4 +1,7 @@
-/** Second opinions that nobody here wrote: Sisimai's verdicts on flufl.bounce's samples and on the curated replies. */
+/**
+ * Second opinions that nobody here wrote: Sisimai's verdicts on flufl.bounce's samples and on the curated
+ * replies.
+ */
 import { expect, test } from "vitest";
 import { agreement, knownDisagreements, missingOracle } from "../oracle/agreement.ts";
 

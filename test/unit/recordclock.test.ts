@@ -4,7 +4,10 @@ import { apart, corrected, RecordClock } from "../../src/process/recordclock.ts"
 
 const NOON = Date.UTC(2026, 10, 18, 12);
 
-/** A Postgres, a wall clock and a monotonic clock that the test sets; an answer takes `slowMs`, read at its end. */
+/**
+ * A Postgres, a wall clock and a monotonic clock that the test sets; an answer takes `slowMs`, read at its
+ * end.
+ */
 class World {
   monotonicMs = 5_000;
   postgresAheadMs = NOON - 5_000;

@@ -1,4 +1,7 @@
-/** The sink does what the address asks, as nodemailer's client sees it, and notices a client that speaks badly. */
+/**
+ * The sink does what the address asks, as nodemailer's client sees it, and notices a client that speaks
+ * badly.
+ */
 import { once } from "node:events";
 import { connect } from "node:net";
 import SMTPConnection, { type SMTPError } from "nodemailer/lib/smtp-connection";

@@ -1,4 +1,6 @@
-/** For how long the keeper counts Postgres as seen: pauses, and steps of the clock of Postgres, begin it anew. */
+/**
+ * For how long the keeper counts Postgres as seen: pauses, and steps of the clock of Postgres, begin it anew.
+ */
 import { beforeEach, expect, test } from "vitest";
 import { Sight } from "../../src/keeper/sight.ts";
 

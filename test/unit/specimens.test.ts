@@ -1,4 +1,7 @@
-/** What mail systems say and what people write to return paths: the dead are recognised, the living never suppressed. */
+/**
+ * What mail systems say and what people write to return paths: the dead are recognised, the living never
+ * suppressed.
+ */
 import { describe, expect, test } from "vitest";
 import { judge } from "../../src/inbound/judge.ts";
 import { classify } from "../../src/outcome/classify.ts";

@@ -1,4 +1,7 @@
-/** What an attempt makes of the time for which an e-mail has been tried: it goes on with answers, and with nothing else. */
+/**
+ * What an attempt makes of the time for which an e-mail has been tried: it goes on with answers, and with
+ * nothing else.
+ */
 import { expect, test } from "vitest";
 import { type Mailbox, parseMailbox } from "../../src/address.ts";
 import { attempted } from "../../src/outcome/attempt.ts";

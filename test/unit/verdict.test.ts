@@ -1,4 +1,7 @@
-/** What a refusal says about the recipient: never hard for the living, always for whoever is gone, in bounded time. */
+/**
+ * What a refusal says about the recipient: never hard for the living, always for whoever is gone, in bounded
+ * time.
+ */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { classify } from "../../src/outcome/classify.ts";

@@ -1,4 +1,6 @@
-/** Signatures of webhooks, held against the published example, node's own verification, and who may open what. */
+/**
+ * Signatures of webhooks, held against the published example, node's own verification, and who may open what.
+ */
 import { createPublicKey, verify } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";

@@ -1,7 +1,7 @@
 /**
- * Promises that a `Policy` in hand is complete and makes sense as a whole; a file that does not is refused with the name
- * of the field and the reason. Most processes never read a file: what needs this imports it when it has one, since the
- * schema compiler takes 0.4 s of CPU to load.
+ * Promises that a `Policy` in hand is complete and makes sense as a whole; a file that does not is refused
+ * with the name of the field and the reason. Most processes never read a file: what needs this imports it
+ * when it has one, since the schema compiler takes 0.4 s of CPU to load.
  */
 import { Compile } from "typebox/compile";
 import { PLANS } from "../../rules/plans.ts";

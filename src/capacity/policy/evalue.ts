@@ -1,20 +1,26 @@
 /**
- * How sure it is that a rate is over a limit, however often one looks. The evidence is an e-value: the likelihood of
- * what was seen under rates above the limit, against its likelihood at the limit. Under a rate that keeps to the limit
- * its mean never exceeds 1, so that (Ville) it reaches 1/error with a probability of at most `error`, at any time ever.
- * docs/caps-statistics.md has the mathematics and what it costs.
+ * How sure it is that a rate is over a limit, however often one looks. The evidence is an e-value: the
+ * likelihood of what was seen under rates above the limit, against its likelihood at the limit. Under a rate
+ * that keeps to the limit its mean never exceeds 1, so that (Ville) it reaches 1/error with a probability of
+ * at most `error`, at any time ever. docs/caps-statistics.md has the mathematics and what it costs.
  */
 
 /** Events among so many. */
 export type Sample = { events: number; of: number };
 
-/** Rates that mail over the limit may have, as multiples of the lowest limit: twice is what must be found soon. */
+/**
+ * Rates that mail over the limit may have, as multiples of the lowest limit: twice is what must be found
+ * soon.
+ */
 const MULTIPLES = [1.1, 1.25, 1.5, 2, 2.75, 4, 6.5, 10];
 const WEIGHTS = [0.06, 0.08, 0.12, 0.3, 0.16, 0.12, 0.1, 0.06];
 const RATE_MAX = 0.95;
 const BISECTIONS = 40;
 
-/** The same for every limit of a measure: what is proven over a high limit is then proven over a lower one too. */
+/**
+ * The same for every limit of a measure: what is proven over a high limit is then proven over a lower one
+ * too.
+ */
 export type Alternatives = readonly { rate: number; weight: number }[];
 
 const known = new Map<number, Alternatives>();

@@ -1,10 +1,11 @@
 /**
- * What the counts of a workspace say about its mail: rates over windows, how sure they are, and how bad. Harm is read
- * from e-values (what is surely so, however often one looks), health from posterior means (what is probably so): a
- * workspace of 200 e-mails a day could not prove itself free of complaints for two weeks, so growth cannot ask for proof.
+ * What the counts of a workspace say about its mail: rates over windows, how sure they are, and how bad. Harm
+ * is read from e-values (what is surely so, however often one looks), health from posterior means (what is
+ * probably so): a workspace of 200 e-mails a day could not prove itself free of complaints for two weeks, so
+ * growth cannot ask for proof.
  *
- * A window is all mail since some moment, and what has become of it, whenever that is heard. Windows are never emptied
- * at midnight: one starts with the workspace, one with each day, one with each hour.
+ * A window is all mail since some moment, and what has become of it, whenever that is heard. Windows are
+ * never emptied at midnight: one starts with the workspace, one with each day, one with each hour.
  */
 
 import { DAY_MS } from "../../clock.ts";
@@ -48,7 +49,10 @@ type Progress = { tried: number; answered: number; bounced: number };
 /** How far a day was at the first look in an hour: where a window starts. `hour` counts from 1970. */
 export type HourMark = Progress & { hour: number };
 
-/** What has been used for a step, or was before the workspace came back: of that day only what comes on top counts. */
+/**
+ * What has been used for a step, or was before the workspace came back: of that day only what comes on top
+ * counts.
+ */
 export type JudgedEvidence = JudgedProgress & { day: string; bulk?: JudgedProgress };
 type JudgedProgress = Progress & { complained: number };
 
@@ -107,8 +111,8 @@ function kept<K, V>(known: Map<K, V>, key: K, make: () => V): V {
 }
 
 /**
- * Whether it matters of which sources the bounces are: only where they stand in the way of a workspace. So production asks
- * for them only then, and an ordinary workspace costs nothing.
+ * Whether it matters of which sources the bounces are: only where they stand in the way of a workspace. So
+ * production asks for them only then, and an ordinary workspace costs nothing.
  */
 export function isDoubted(policy: Policy, watch: Watch, days: readonly DayCounts[], now: number): boolean {
   const { evidence, healthy } = policy;
@@ -156,8 +160,9 @@ export function rates(days: readonly DayCounts[], from: string, to: string, ofBu
 }
 
 /**
- * Mail on its way counts with what was tried: where receivers defer what they take and refuse the rest at once, the
- * answers alone would be mostly bounces. What was tried the day before and is answered now counts with the answers.
+ * Mail on its way counts with what was tried: where receivers defer what they take and refuse the rest at
+ * once, the answers alone would be mostly bounces. What was tried the day before and is answered now counts
+ * with the answers.
  */
 function trials(tried: number, answered: number): number {
   return Math.max(tried, answered);
@@ -177,14 +182,17 @@ function sampleOf(events: number, of: number): Sample {
   return { events: known, of: Math.max(known, of) };
 }
 
-/** Called for each window over its limit; with numbers alone, since a simulation looks at a hundred million. */
+/**
+ * Called for each window over its limit; with numbers alone, since a simulation looks at a hundred million.
+ */
 type VisitWindow = (measure: Measure, events: number, of: number, error: number, since: number) => void;
 
 /**
- * The windows over which harm is looked for, with the error that each may make. The long one has most of a month's
- * error at once, since a new workspace is the likeliest to be bad; those of days and hours share 60% of it every month. Those of
- * hours count only what is known at once: of a late bounce or a complaint nobody says in which hour its mail was sent. The
- * stream `bulk` has none of these. Windows with no more events than their limit allows are passed over.
+ * The windows over which harm is looked for, with the error that each may make. The long one has most of a
+ * month's error at once, since a new workspace is the likeliest to be bad; those of days and hours share 60%
+ * of it every month. Those of hours count only what is known at once: of a late bounce or a complaint nobody
+ * says in which hour its mail was sent. The stream `bulk` has none of these. Windows with no more events than
+ * their limit allows are passed over.
  */
 function eachWindow(
   policy: Policy,
@@ -250,8 +258,8 @@ function eachWindow(
 }
 
 /**
- * What a day brings to domains that report complaints. Complaints are about mail of the hours before, so that those of a
- * night are not judged against the little that has gone since midnight.
+ * What a day brings to domains that report complaints. Complaints are about mail of the hours before, so that
+ * those of a night are not judged against the little that has gone since midnight.
  */
 function usuallyHeard(
   { window_days }: Policy,
@@ -279,7 +287,8 @@ export function findBulkHarm(
   days: readonly DayCounts[],
   now: number,
 ): Harm | null {
-  // no window is over a limit that each of its days keeps: as good as always, and three times as quick as to look
+  // no window is over a limit that each of its days keeps: as good as always, and three times as quick as to
+  // look
   if (!watch.judged && days.every(({ bulk }) => bulk === undefined || keepsTo(policy.pause, bulk)))
     return null;
   const found = findHarm(policy, watch, days, now, true);
@@ -293,7 +302,9 @@ function keepsTo(limit: Record<Measure, number>, counts: BulkCounts): boolean {
   );
 }
 
-/** What is surely so by any window, and goes furthest; null: nothing is. Of all mail, or of the stream `bulk`. */
+/**
+ * What is surely so by any window, and goes furthest; null: nothing is. Of all mail, or of the stream `bulk`.
+ */
 export function findHarm(
   policy: Policy,
   watch: Watch,
@@ -333,7 +344,10 @@ function harmOf(policy: Policy, { error, ...proof }: HarmProof, isBulk: boolean,
   return { measure, since, days, sample, atLeast, pauses, shrinks, isBulk };
 }
 
-/** How far the evidence of the strongest window has come towards a freeze, or of the stream `bulk` towards a pause: at 1 there is one. */
+/**
+ * How far the evidence of the strongest window has come towards a freeze, or of the stream `bulk` towards a
+ * pause: at 1 there is one.
+ */
 export function suspicion(
   policy: Policy,
   watch: Watch,
@@ -351,7 +365,10 @@ export function suspicion(
   return found;
 }
 
-/** Where a window starts, for the first look of each hour in which mail has gone; the same list if there is none. */
+/**
+ * Where a window starts, for the first look of each hour in which mail has gone; the same list if there is
+ * none.
+ */
 export function markHour(
   hours: readonly HourMark[],
   days: readonly DayCounts[],
@@ -396,7 +413,10 @@ export function isClean(policy: Policy, days: readonly DayCounts[], day: string)
   );
 }
 
-/** The rate that is probably not healthy in the days `from` to `to`, of all mail or of the stream `bulk`; null: none. */
+/**
+ * The rate that is probably not healthy in the days `from` to `to`, of all mail or of the stream `bulk`;
+ * null: none.
+ */
 export function illness(
   policy: Policy,
   days: readonly DayCounts[],

@@ -1,6 +1,6 @@
 /**
- * The policy file: what an SRE may tune about sending caps, each field with what it means. `caps/scenarios/`, the
- * simulator and the keeper read the same file.
+ * The policy file: what an SRE may tune about sending caps, each field with what it means. `caps/scenarios/`,
+ * the simulator and the keeper read the same file.
  */
 import Type, { type Static } from "typebox";
 import { CAP_MIN } from "../../rules/plans.ts";

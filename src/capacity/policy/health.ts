@@ -1,6 +1,7 @@
 /**
- * Whether a workspace is healthy enough for its cap to grow, and what of that is unknown: what cannot be heard is not
- * taken for health. Growth asks for what is probably so; steps against a workspace are decided in evidence.ts.
+ * Whether a workspace is healthy enough for its cap to grow, and what of that is unknown: what cannot be
+ * heard is not taken for health. Growth asks for what is probably so; steps against a workspace are decided
+ * in evidence.ts.
  */
 
 import type { DayCounts } from "../../record/workspaces/caps.ts";
@@ -44,8 +45,8 @@ export function unknownOf(policy: Policy, days: readonly DayCounts[], to: string
 const WITHOUT_REPORTS: readonly string[] = ["google"];
 
 /**
- * Complaints that a provider counted itself are as good as those that it reports one by one. The same complaint may come
- * both ways, so of the two counts the larger holds, with the larger number of mail.
+ * Complaints that a provider counted itself are as good as those that it reports one by one. The same
+ * complaint may come both ways, so of the two counts the larger holds, with the larger number of mail.
  */
 export function withPostmaster(days: readonly DayCounts[]): readonly DayCounts[] {
   if (!days.some(({ postmaster = [] }) => postmaster.length > 0)) return days;
@@ -103,7 +104,10 @@ const NAMES = {
   throttled: "told to slow down for reputation or rate",
 } as const;
 
-/** A reputation as it was last heard; each rate by itself, since a mean would hide the domain that it is about. */
+/**
+ * A reputation as it was last heard; each rate by itself, since a mean would hide the domain that it is
+ * about.
+ */
 function postmasterAilments(
   { healthy }: Policy,
   days: readonly DayCounts[],

@@ -52,13 +52,19 @@ export const DEFAULT_POLICY: Policy = {
   ceiling: { free: 300, essentials: 5_000, standard: 50_000, pro: 500_000 },
 };
 
-/** The shipped policy was beside package.json before it was in caps/: a setting that names it there still finds it. */
+/**
+ * The shipped policy was beside package.json before it was in caps/: a setting that names it there still
+ * finds it.
+ */
 export function pathOfPolicy(path: string): string {
   const moved = join(dirname(path), "caps", basename(path));
   return !existsSync(path) && basename(path) === "policy.json" && existsSync(moved) ? moved : path;
 }
 
-/** Names what a policy decides: two files that decide alike have the same version, whatever they say about themselves. */
+/**
+ * Names what a policy decides: two files that decide alike have the same version, whatever they say about
+ * themselves.
+ */
 export function policyVersion(policy: Policy): string {
   const { $schema: _schema, description: _description, ...decides } = policy;
   return createHash("sha256").update(sorted(decides)).digest("hex").slice(0, VERSION_CHARS);

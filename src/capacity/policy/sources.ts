@@ -1,11 +1,12 @@
 /**
- * How many bounces and complaints of one source count. A source is the domain of a recipient. Strangers can cause both:
- * they type addresses that do not exist into a form, or sign up and complain. Their mail goes to few domains, or to
- * domains to which the sender has not written before. A bad list bounces everywhere.
+ * How many bounces and complaints of one source count. A source is the domain of a recipient. Strangers can
+ * cause both: they type addresses that do not exist into a form, or sign up and complain. Their mail goes to
+ * few domains, or to domains to which the sender has not written before. A bad list bounces everywhere.
  *
- * Promises: of a group of sources no more counts than its share of the sender's usual mail explains, and `source_events`
- * a day on top. A group is one source, the loudest few together, or all new ones. A workspace is held back if the mail
- * outside of the group is bad too. A group with more than half of the mail counts in full.
+ * Promises: of a group of sources no more counts than its share of the sender's usual mail explains, and
+ * `source_events` a day on top. A group is one source, the loudest few together, or all new ones. A workspace
+ * is held back if the mail outside of the group is bad too. A group with more than half of the mail counts in
+ * full.
  */
 
 import type { DayCounts, SourceCounts } from "../../record/workspaces/caps.ts";
@@ -224,7 +225,10 @@ function groupsIn(
   };
 }
 
-/** All new sources as one, unless most of the mail goes to new ones anyway: then the loudest of them are few among many. */
+/**
+ * All new sources as one, unless most of the mail goes to new ones anyway: then the loudest of them are few
+ * among many.
+ */
 function together(strange: readonly Group[], ofNew: DayCounts["newSources"]): readonly Group[] {
   if (strange.length === 0) return [];
   const inOrder = [...strange].sort(byLoudness);

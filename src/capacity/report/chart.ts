@@ -1,7 +1,8 @@
 /**
- * Charts as SVG text, drawn by hand so that a report is one file that loads nothing. Colours are CSS variables of the
- * page, which has a light and a dark set. No two lines differ by colour alone: each has a dash and each dot a shape, so
- * that a chart is read in grey too. Everything drawn comes with a title to hover over.
+ * Charts as SVG text, drawn by hand so that a report is one file that loads nothing. Colours are CSS
+ * variables of the page, which has a light and a dark set. No two lines differ by colour alone: each has a
+ * dash and each dot a shape, so that a chart is read in grey too. Everything drawn comes with a title to
+ * hover over.
  */
 export type Point = readonly [x: number, y: number];
 

@@ -1,5 +1,6 @@
 /**
- * A study as one HTML file that needs nothing else: what was asked, the numbers, and charts of how they came about.
+ * A study as one HTML file that needs nothing else: what was asked, the numbers, and charts of how they came
+ * about.
  */
 
 import { MEASURE_NAMES, type MeasureName, meaningOf } from "../measures.ts";

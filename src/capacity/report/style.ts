@@ -1,4 +1,7 @@
-/** The look of a report: one column, both colour schemes; colours that the colour-blind tell apart (after Okabe and Ito). */
+/**
+ * The look of a report: one column, both colour schemes; colours that the colour-blind tell apart (after
+ * Okabe and Ito).
+ */
 export const STYLE = `
 :root { color-scheme: light dark; --paper: #f6f7f9; --card: #ffffff; --ink: #17202c; --soft: #5c6878; --line: #e2e6ec;
   --blue: #0062a8; --orange: #c77700; --green: #00805d; --purple: #9c4f86; --red: #b8430a; }

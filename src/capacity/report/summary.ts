@@ -95,7 +95,10 @@ function ofGoodMail(measures: Measures): string {
 
 const WEEK_DAYS = 7;
 
-/** Who moves here from another sender: how much stays there and how long, how the caps rise, and what makes it quicker. */
+/**
+ * Who moves here from another sender: how much stays there and how long, how the caps rise, and what makes it
+ * quicker.
+ */
 function ofMove({ measures, band, policy }: StudyResult, scenario: Scenario): string[] {
   if (!over(measures, "elsewhere")) return [];
   const wanted = scenario.streams.reduce((sum, { per_day_max = 0 }) => sum + per_day_max, 0);

@@ -8,7 +8,9 @@ export function sayMeasured(name: MeasureName, value: number | null): string {
   return Math.abs(value) < 100 && !Number.isInteger(value) ? value.toFixed(1) : sayCount(value);
 }
 
-/** As policies are named in a study: `default` is the built-in one, a changed one is named after its changes. */
+/**
+ * As policies are named in a study: `default` is the built-in one, a changed one is named after its changes.
+ */
 export function sayPolicy(name: string): string {
   if (name === "default") return "the built-in policy";
   if (name === "in force") return "the policy in force";

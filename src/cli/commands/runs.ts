@@ -1,6 +1,7 @@
 /**
- * What a command does is loaded when it runs. Help and the answer to a misspelt word need only the definitions in this
- * folder, so these import Commander and small readers, and no store, no schema and no role.
+ * What a command does is loaded when it runs. Help and the answer to a misspelt word need only the
+ * definitions in this folder, so these import Commander and small readers, and no store, no schema and no
+ * role.
  */
 import { type Command, InvalidArgumentError } from "commander";
 import type { Context } from "../context.ts";
@@ -9,7 +10,10 @@ type Load<Module> = () => Promise<Module>;
 type NamesOf<Module, Kind> = {
   [Name in keyof Module]: Module[Name] extends Kind ? Name : never;
 }[keyof Module];
-/** As Commander calls it: the arguments of the command, its options with those of the commands above it, the command. */
+/**
+ * As Commander calls it: the arguments of the command, its options with those of the commands above it, the
+ * command.
+ */
 type CommandAction = (...given: never[]) => unknown;
 type CommandWithStores = (context: Context, ...given: never[]) => unknown;
 type Reader = (text: string, before: never) => unknown;

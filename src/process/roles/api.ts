@@ -31,7 +31,10 @@ async function startForCells({ home, cells, finder }: AllCells, opened: Server |
   };
 }
 
-/** Home decides: a process without it cannot serve, and another cell that is away is no reason to leave the rest alone. */
+/**
+ * Home decides: a process without it cannot serve, and another cell that is away is no reason to leave the
+ * rest alone.
+ */
 async function checkAll(cells: readonly RoleParts[]): Promise<Readiness> {
   const found = await Promise.all(cells.map(({ stores }) => stores.check()));
   const named = found.map(({ checks }, n) =>

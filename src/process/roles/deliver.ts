@@ -35,7 +35,10 @@ import { asSettings, smarthostOf } from "./smarthost.ts";
 
 const DELIVER_STOP_MS = 2_500;
 const NOTES_STOP_MS = 3_300;
-/** What was delivered and is not written would be sent again: a slow Postgres gets more time than anything else. */
+/**
+ * What was delivered and is not written would be sent again: a slow Postgres gets more time than anything
+ * else.
+ */
 const DELIVERIES_STOP_MS = 25_000;
 const DELIVER_JOBS = 24;
 

@@ -46,8 +46,8 @@ export async function openIntake({ config, serverSecret, stores, shards, overloa
 }
 
 /**
- * A server and what it stands on, the uppermost first. That is closed after the server, and also where the server does
- * not open, which `refusal` puts into words.
+ * A server and what it stands on, the uppermost first. That is closed after the server, and also where the
+ * server does not open, which `refusal` puts into words.
  */
 export async function openAbove<S extends { stop(): Promise<void> }>(
   below: readonly { close(): Promise<void> }[],
@@ -82,8 +82,8 @@ export function handlersOf(config: Config) {
 }
 
 /**
- * A restarted Redis, or a replica that took over, may hold old keys: recent changes are written to it again. Of a
- * cluster any of the masters may be another.
+ * A restarted Redis, or a replica that took over, may hold old keys: recent changes are written to it again.
+ * Of a cluster any of the masters may be another.
  */
 function watchRuns(redis: RedisClient, replay: () => Promise<void>, log: Logger): { stop(): void } {
   let known: ReadonlySet<string> | null = null;

@@ -3,7 +3,10 @@ import { messageOf } from "../../caught.ts";
 import { type Config, ConfigError } from "../../config.ts";
 import { readSmarthost } from "../../delivery/smarthost.ts";
 
-/** null: mail goes to its receivers. Nobody does that by accident: `direct` must be set, and SMTP_URL must not. */
+/**
+ * null: mail goes to its receivers. Nobody does that by accident: `direct` must be set, and SMTP_URL must
+ * not.
+ */
 export function smarthostOf({ courier, smtpUrl }: Config): string | null {
   if (courier === "relay" && smtpUrl === null)
     throw new ConfigError(

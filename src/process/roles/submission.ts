@@ -50,7 +50,10 @@ async function openDoor(parts: RoleParts) {
   };
 }
 
-/** A mail goes where its sender was admitted, unless its workspace has left that cell since; amid a switch it waits. */
+/**
+ * A mail goes where its sender was admitted, unless its workspace has left that cell since; amid a switch it
+ * waits.
+ */
 export function doorToCells(doors: readonly MailDoor[], finder: CellFinder): MailDoor {
   const home = doors[0] as MailDoor;
   const admittedBy = new WeakMap<Caller, { bearer: Bearer; door: MailDoor }>();

@@ -15,7 +15,8 @@ export type AccountOfPerson = RowOf<typeof accountOfPersonRow>;
 /** However the address is written; of two that differ in case only, the one that is written so. */
 export async function findAccount(sql: Sql, email: string): Promise<AccountOfPerson | null> {
   const [row] = await typed(sql, accountOfPersonRow)`
-    select ${columns(sql)} from account where lower(email) = lower(${email}) order by email = ${email} desc, id limit 1`;
+    select ${columns(sql)} from account where lower(email) = lower(${email}) order by email = ${email} desc,
+      id limit 1`;
   return row ?? null;
 }
 
@@ -25,8 +26,8 @@ export async function findAccountById(sql: Sql, id: string): Promise<AccountOfPe
 }
 
 /**
- * Ends its sessions, but for one, and every link to a new password. `former`: the one that was shown to be known; null:
- * whichever it is. false: it is another by now, and stays.
+ * Ends its sessions, but for one, and every link to a new password. `former`: the one that was shown to be
+ * known; null: whichever it is. false: it is another by now, and stays.
  */
 export async function setPassword(
   sql: Sql,
@@ -41,7 +42,8 @@ export async function setPassword(
     if (known.length === 0) return false;
     await tx`
       with ended as materialized (
-        select hash from session where account_id = ${accountId} and hash is distinct from ${sessionKept}::bytea
+        select hash from session where account_id = ${accountId} and hash is distinct
+          from ${sessionKept}::bytea
         order by hash for update
       )
       delete from session s using ended where s.hash = ended.hash`;

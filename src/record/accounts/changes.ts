@@ -36,7 +36,8 @@ export async function insertChange(
       : sql`(select ${workspaceId}::uuid as workspace_id)`;
   await sql`
     insert into change (workspace_id, id, account_id, email, action, subject, status)
-    select workspace_id, ${id}, ${accountId}, ${email}, ${action}, ${subject}, ${status} from ${workspaces} w`;
+    select workspace_id, ${id}, ${accountId}, ${email}, ${action}, ${subject}, ${status}
+      from ${workspaces} w`;
 }
 
 /** How it was answered, and what else there is to know. */

@@ -32,7 +32,10 @@ export async function listMembers(sql: Sql, workspaceId: string): Promise<Member
     from member m join account a on a.id = m.account_id where m.workspace_id = ${workspaceId} order by a.id`;
 }
 
-/** `role` null: removes the member. What `by` may do is decided under the lock: their role may have just been taken. */
+/**
+ * `role` null: removes the member. What `by` may do is decided under the lock: their role may have just been
+ * taken.
+ */
 export async function changeMember(
   sql: Sql,
   workspaceId: string,
@@ -53,7 +56,8 @@ export async function changeMember(
     // what they were allowed to offer, they may offer no longer
     await tx`
       with ended as materialized (
-        select id from invitation where workspace_id = ${workspaceId} and invited_by = ${accountId} order by id for update
+        select id from invitation where workspace_id = ${workspaceId} and invited_by = ${accountId}
+          order by id for update
       )
       delete from invitation i using ended where i.workspace_id = ${workspaceId} and i.id = ended.id`;
     if (role === null)
@@ -82,8 +86,8 @@ async function lockMembers(tx: Tx, workspaceId: string): Promise<LockedMember[]>
 }
 
 /**
- * One for each address: an older one no longer works. "not allowed": who invites may not offer this role, or not take back
- * what the address was offered before.
+ * One for each address: an older one no longer works. "not allowed": who invites may not offer this role, or
+ * not take back what the address was offered before.
  */
 export async function insertInvitation(
   sql: Sql,
@@ -106,7 +110,8 @@ export async function insertInvitation(
     const touched = [role, ...ended.filter(({ isOpen }) => isOpen).map((one) => one.role)];
     if (own === null || !touched.every((one) => mayAppoint(own, one))) return "not allowed" as const;
     await tx`
-      delete from invitation where workspace_id = ${workspaceId} and id = any(${ended.map((one) => one.id)}::uuid[])`;
+      delete from invitation where workspace_id = ${workspaceId}
+        and id = any(${ended.map((one) => one.id)}::uuid[])`;
     const rows = await tx`
       insert into invitation (workspace_id, id, email, role, hash, invited_by, created_at)
       select ${workspaceId}, ${id}, ${email}, ${role}, ${hash}, ${invitedBy}, ${now}

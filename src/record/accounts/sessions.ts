@@ -33,8 +33,8 @@ const workspaceOfPersonRow = {
 export type WorkspaceOfPerson = RowOf<typeof workspaceOfPersonRow>;
 
 /**
- * Ends the session that this one replaces, those that are over, and the oldest beyond `most`. false: the account is gone, or
- * its password is another by now, which was to end every session of the former one.
+ * Ends the session that this one replaces, those that are over, and the oldest beyond `most`. false: the
+ * account is gone, or its password is another by now, which was to end every session of the former one.
  */
 export async function beginSession(
   sql: Sql,
@@ -50,7 +50,8 @@ export async function beginSession(
     if (known.length === 0) return false;
     await tx`
       with kept as (
-        select hash from session where account_id = ${accountId} and created_at > ${begunSince} and used_at > ${usedSince}
+        select hash from session where account_id = ${accountId} and created_at > ${begunSince}
+          and used_at > ${usedSince}
         order by created_at desc limit ${most - 1}
       ), ended as materialized (
         select hash from session
@@ -69,7 +70,8 @@ export async function findSession(
   { begunSince, usedSince }: SessionSpan,
 ): Promise<SignedIn | null> {
   const [row] = await typed(sql, signedInRow)`
-    select a.id as "accountId", a.email, a.is_operator as "isOperator", a.totp_secret is not null as "hasTotp",
+    select a.id as "accountId", a.email, a.is_operator as "isOperator",
+      a.totp_secret is not null as "hasTotp",
       s.used_at as "usedAt"
     from session s join account a on a.id = s.account_id
     where s.hash = ${hash} and s.created_at > ${begunSince} and s.used_at > ${usedSince}`;

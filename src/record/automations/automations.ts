@@ -43,7 +43,10 @@ export type AppliedVersion =
   /** It has changed since. */
   | { kind: "stale" };
 
-/** Which automation a document is for: the one of its name, or else a new one; a new one alone; this one, as it was read. */
+/**
+ * Which automation a document is for: the one of its name, or else a new one; a new one alone; this one, as
+ * it was read.
+ */
 export type MeantAutomation = "named" | "new" | { id: string; version: number; name: string };
 
 /** Makes an automation, in this state, or its next version; runs that are under way keep theirs. */
@@ -80,7 +83,8 @@ export async function applyAutomation(
     await tx`select 1 from workspace where id = ${workspaceId} for no key update`;
     const [known] = await typed(tx, storedAutomationRow)`
       select a.id, a.name, a.version, v.document::text from automation a
-      join automation_version v on v.workspace_id = a.workspace_id and v.automation_id = a.id and v.version = a.version
+      join automation_version v on v.workspace_id = a.workspace_id and v.automation_id = a.id
+        and v.version = a.version
       where a.workspace_id = ${workspaceId} and ${typeof meant === "object" ? tx`a.id = ${meant.id}` : tx`a.name = ${name}`}
       for no key update of a`;
     if (meant === "new" && known) return { kind: "taken" };
@@ -98,11 +102,13 @@ export async function applyAutomation(
     const version = (known?.version ?? 0) + 1;
     const automationId = known?.id ?? id;
     await tx`
-      insert into automation (workspace_id, id, name, audience_id, event, entry, cooldown_ms, filters, version, state,
+      insert into automation (workspace_id, id, name, audience_id, event, entry, cooldown_ms, filters,
+        version, state,
                               created_at, updated_at)
       values (${workspaceId}, ${automationId}, ${name}, ${audienceId}, ${event}, ${entryName}, ${cooldownMs},
               ${filtersText}::text::json, ${version}, ${state}, ${now}, ${now})
-      on conflict (workspace_id, id) do update set name = excluded.name, audience_id = excluded.audience_id, event = excluded.event,
+      on conflict (workspace_id, id) do update set name = excluded.name, audience_id = excluded.audience_id,
+        event = excluded.event,
         entry = excluded.entry, cooldown_ms = excluded.cooldown_ms, filters = excluded.filters,
         version = excluded.version, updated_at = excluded.updated_at`;
     await tx`
@@ -170,7 +176,8 @@ export async function findAutomation(
 ): Promise<(AutomationRow & { document: unknown }) | null> {
   const [row] = await typed(sql, { ...automationRow, document: orNull(json<unknown>()) })`
     select ${columns(sql)}, v.document from automation a
-    join automation_version v on v.workspace_id = a.workspace_id and v.automation_id = a.id and v.version = a.version
+    join automation_version v on v.workspace_id = a.workspace_id and v.automation_id = a.id
+      and v.version = a.version
     where a.workspace_id = ${workspaceId} and (a.id::text = lower(${ref}) or a.name = ${ref})
     order by a.id::text = lower(${ref}) desc limit 1`;
   return row ?? null;
@@ -224,7 +231,8 @@ export async function findListeners(
            a.cooldown_ms::float8 as "cooldownMs", a.filters
     from unnest(${events.map((e) => e.workspaceId)}::uuid[], ${events.map((e) => e.audienceId)}::uuid[],
                 ${events.map((e) => e.name)}::text[]) as e(workspace_id, audience_id, name)
-    join automation a on a.workspace_id = e.workspace_id and a.audience_id = e.audience_id and a.event = e.name
+    join automation a on a.workspace_id = e.workspace_id and a.audience_id = e.audience_id
+      and a.event = e.name
     where a.state = 'active'
     order by a.id`.execute();
 }

@@ -1,10 +1,11 @@
 /**
- * Committing events: the event, the runs it starts and its idempotency claim, those of many requests in one transaction
- * of the group commit.
+ * Committing events: the event, the runs it starts and its idempotency claim, those of many requests in one
+ * transaction of the group commit.
  *
- * Promises: what is answered was written together with every run it starts. Whether a contact may enter is the
- * condition of one upsert per automation and contact, so two events at the same time start no more runs than one after
- * the other would. An event whose contact is not in the audience leaves nothing behind, not even its claim.
+ * Promises: what is answered was written together with every run it starts. Whether a contact may enter is
+ * the condition of one upsert per automation and contact, so two events at the same time start no more runs
+ * than one after the other would. An event whose contact is not in the audience leaves nothing behind, not
+ * even its claim.
  */
 
 import { newId } from "../../ids.ts";
@@ -54,7 +55,9 @@ export type EventCommit = GroupCommit<EventEntry, EventVerdict>;
 const addressedEventRow = { ...personRow, workspaceId: text, audienceId: text, identity: text };
 type AddressedEvent = RowOf<typeof addressedEventRow>;
 
-/** A run that starts if its entry finds the place free; one that `follows` another of its group needs none. */
+/**
+ * A run that starts if its entry finds the place free; one that `follows` another of its group needs none.
+ */
 type NewRun = {
   workspaceId: string;
   automationId: string;
@@ -202,7 +205,9 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
   }
 }
 
-/** What a newcomer asks of the last entry: that it was made by this time, or (null) that its run has ended. */
+/**
+ * What a newcomer asks of the last entry: that it was made by this time, or (null) that its run has ended.
+ */
 function enteredBy({ entry, cooldownMs }: EventListener, now: number): string | null {
   switch (entry) {
     case "every":
@@ -222,7 +227,8 @@ async function keepContacts(
   wanted: readonly Pick<EventEntry, "workspaceId" | "audienceId" | "identity">[],
 ): Promise<AddressedEvent[]> {
   return typed(tx, addressedEventRow)`
-    select c.workspace_id as "workspaceId", c.audience_id as "audienceId", c.identity, c.id, c.email, c.first_name,
+    select c.workspace_id as "workspaceId", c.audience_id as "audienceId", c.identity, c.id, c.email,
+      c.first_name,
            c.last_name, c.status, c.tags, c.properties
     from unnest(${wanted.map((w) => w.workspaceId)}::uuid[], ${wanted.map((w) => w.audienceId)}::uuid[],
                 ${wanted.map((w) => w.identity)}::text[]) as w(workspace_id, audience_id, identity)
@@ -247,7 +253,8 @@ function insertEvents(
   return tx`
     insert into event (workspace_id, contact_id, id, audience_id, name, properties, created_at)
     select workspace_id, contact_id, id, audience_id, name, properties::json, ${at}
-    from unnest(${of((e) => e.workspaceId)}::uuid[], ${plainArray(accepted.map(({ contactId }) => contactId))}::uuid[],
+    from unnest(${of((e) => e.workspaceId)}::uuid[],
+      ${plainArray(accepted.map(({ contactId }) => contactId))}::uuid[],
                 ${textsOf((e) => e.id)}, ${of((e) => e.audienceId)}::uuid[], ${textsOf((e) => e.name)},
                 ${textsOf((e) => e.properties)})
       as e(workspace_id, contact_id, id, audience_id, name, properties)`;
@@ -264,17 +271,21 @@ function insertRuns(tx: Sql, runs: readonly NewRun[]): Statement {
           runs.map((r) => r.eventId),
         )}, ${of((r) => r.at)}::timestamptz[],
         ${of((r) => r.enteredBy)}::text[]::timestamptz[], ${of((r) => r.follows)}::bool[])
-        as w(workspace_id, automation_id, contact_id, audience_id, id, version, event_id, at, entered_by, follows)
+        as w(workspace_id, automation_id, contact_id, audience_id, id, version, event_id, at, entered_by,
+          follows)
     ), entered as (
-      insert into entry as last (workspace_id, automation_id, contact_id, run_id, entered_at, is_open, entered_by)
+      insert into entry as last (workspace_id, automation_id, contact_id, run_id, entered_at, is_open,
+        entered_by)
       select workspace_id, automation_id, contact_id, id, at, true, entered_by from wanted where not follows
       order by workspace_id, automation_id, contact_id
       on conflict (workspace_id, automation_id, contact_id) do update
-        set run_id = excluded.run_id, entered_at = excluded.entered_at, is_open = true, entered_by = excluded.entered_by
+        set run_id = excluded.run_id, entered_at = excluded.entered_at, is_open = true,
+          entered_by = excluded.entered_by
         where coalesce(last.entered_at <= excluded.entered_by, not last.is_open)
       returning run_id
     )
-    insert into run (workspace_id, id, automation_id, version, audience_id, contact_id, event_id, position, wake_at, created_at)
+    insert into run (workspace_id, id, automation_id, version, audience_id, contact_id, event_id, position,
+      wake_at, created_at)
     select workspace_id, id, automation_id, version, audience_id, contact_id, event_id, ${FIRST_STEP}, at, at
     from wanted where follows or id in (select run_id from entered)`;
 }

@@ -1,10 +1,10 @@
 /**
- * Runs of automations: rows that sleep until their time. A worker claims those that are due in sets, and moves each by
- * one conditional update per step: the number it read must still be the run's.
+ * Runs of automations: rows that sleep until their time. A worker claims those that are due in sets, and
+ * moves each by one conditional update per step: the number it read must still be the run's.
  *
- * Promises: a run is moved by one worker at a time; one whose worker died is taken up by another, at the same step and
- * with the same recorded time of that step, so that what the step does has the same name again. Runs are locked before
- * entries, both in the order of their keys.
+ * Promises: a run is moved by one worker at a time; one whose worker died is taken up by another, at the same
+ * step and with the same recorded time of that step, so that what the step does has the same name again. Runs
+ * are locked before entries, both in the order of their keys.
  */
 import type { Value } from "../../rules/filters.ts";
 import { fencedNow } from "../cells/moving.ts";
@@ -53,7 +53,8 @@ export async function claimRuns(
   const at = new Date(now);
   const rows = await typed(sql, foundRun)`
     with ready as (
-      select workspace_id, id from run where wake_at <= ${at} and not is_held order by wake_at limit ${most} for update skip locked
+      select workspace_id, id from run where wake_at <= ${at} and not is_held
+        order by wake_at limit ${most} for update skip locked
     )
     update run r set seq = r.seq + 1, is_held = w.suspended_at is not null,
       claims = r.claims + case when w.suspended_at is null then 1 else 0 end,
@@ -62,7 +63,8 @@ export async function claimRuns(
     from ready, workspace w
     where r.workspace_id = ready.workspace_id and r.id = ready.id and w.id = r.workspace_id
     returning r.workspace_id as "workspaceId", w.handle, r.id, r.automation_id as "automationId", r.version,
-      r.audience_id as "audienceId", r.contact_id as "contactId", r.event_id as "eventId", r.position, r.seq, r.claims,
+      r.audience_id as "audienceId", r.contact_id as "contactId", r.event_id as "eventId", r.position, r.seq,
+        r.claims,
       r.stepped_at as "steppedAt", r.created_at as "createdAt", r.is_held as "isHeld"`;
   return rows.map(({ isHeld, steppedAt, ...run }) =>
     isHeld || !steppedAt ? { isHeld: true } : { ...run, steppedAt, isHeld: false },
@@ -99,8 +101,8 @@ export type RunMove = {
 };
 
 /**
- * Moves the runs that nobody else has moved meanwhile; hands back the ids of these. One that goes on at once keeps its
- * lease as it is: no index holds anything else of it, so that its steps stay heap-only updates.
+ * Moves the runs that nobody else has moved meanwhile; hands back the ids of these. One that goes on at once
+ * keeps its lease as it is: no index holds anything else of it, so that its steps stay heap-only updates.
  */
 export async function moveRuns(sql: Sql, moves: readonly RunMove[]): Promise<Set<string>> {
   const rows = moves.map(rowOf);
@@ -108,21 +110,27 @@ export async function moveRuns(sql: Sql, moves: readonly RunMove[]): Promise<Set
   const textsOf = (pick: (row: MoveRow) => string | null) => texts(sql, rows.map(pick));
   const moved = await typed(sql, { id: text })`
     with given as (
-      select * from unnest(${of((m) => m.workspaceId)}::uuid[], ${of((m) => m.id)}::uuid[], ${of((m) => m.seq)}::int[],
+      select * from unnest(${of((m) => m.workspaceId)}::uuid[], ${of((m) => m.id)}::uuid[],
+        ${of((m) => m.seq)}::int[],
         ${of((m) => m.at)}::timestamptz[], ${textsOf((m) => m.position)}, ${textsOf((m) => m.next)},
-        ${of((m) => m.isOn)}::bool[], ${of((m) => m.wakeAt)}::timestamptz[], ${of((m) => m.steppedAt)}::timestamptz[],
+        ${of((m) => m.isOn)}::bool[], ${of((m) => m.wakeAt)}::timestamptz[],
+          ${of((m) => m.steppedAt)}::timestamptz[],
         ${of((m) => m.state)}::text[], ${textsOf((m) => m.reason)}, ${of((m) => m.kind)}::text[],
         ${textsOf((m) => m.result)}, ${textsOf((m) => m.detail)}, ${of((m) => m.beganAt)}::timestamptz[])
-        as g(workspace_id, id, seq, at, position, next, is_on, wake_at, stepped_at, state, reason, kind, result, detail, began_at)
+        as g(workspace_id, id, seq, at, position, next, is_on, wake_at, stepped_at, state, reason, kind,
+          result, detail, began_at)
     ), held as (
-      select r.workspace_id, r.id from run r join given g on r.workspace_id = g.workspace_id and r.id = g.id and r.seq = g.seq
+      select r.workspace_id, r.id from run r join given g on r.workspace_id = g.workspace_id and r.id = g.id
+        and r.seq = g.seq
       order by r.workspace_id, r.id for update of r
     ), moved as (
       update run r set seq = r.seq + 1, position = g.next, stepped_at = g.stepped_at,
-        wake_at = case when g.is_on then r.wake_at else g.wake_at end, claims = 0, state = g.state, reason = g.reason,
+        wake_at = case when g.is_on then r.wake_at else g.wake_at end, claims = 0, state = g.state,
+          reason = g.reason,
         ended_at = case when g.state <> 'active' then g.at end
       from given g, held
-      where r.workspace_id = held.workspace_id and r.id = held.id and g.workspace_id = held.workspace_id and g.id = held.id
+      where r.workspace_id = held.workspace_id and r.id = held.id and g.workspace_id = held.workspace_id
+        and g.id = held.id
       returning r.workspace_id, r.id, r.automation_id, r.contact_id, r.state
     ), noted as (
       insert into run_step (workspace_id, run_id, seq, position, kind, result, detail, began_at, ended_at)
@@ -138,7 +146,10 @@ const FORGOTTEN_MAX = 10_000;
 /** To stop a run costs as much as to delete so many events. */
 const RUN_EVENTS = 5;
 
-/** Ends runs that are under way: one alone, or all of one automation, some at a time so that no lock is held for long. */
+/**
+ * Ends runs that are under way: one alone, or all of one automation, some at a time so that no lock is held
+ * for long.
+ */
 export async function stopRuns(
   sql: Sql,
   workspaceId: string,
@@ -151,7 +162,8 @@ export async function stopRuns(
   for (let after = ID_FIRST; ; ) {
     const some = await typed(sql, { id: text })`
       select id from run
-      where workspace_id = ${workspaceId} and automation_id = ${which.automationId} and id > ${after} and wake_at is not null
+      where workspace_id = ${workspaceId} and automation_id = ${which.automationId} and id > ${after}
+        and wake_at is not null
       order by id limit ${STOPPED_MAX}`;
     const ids = some.map(({ id }) => id);
     stopped += await stopSome(sql, workspaceId, ids, reason, now);
@@ -172,8 +184,9 @@ async function stopSome(
 }
 
 /**
- * Nothing of what erased contacts did stays: their runs end, their events and entries go. One transaction deletes at
- * most so many events; `isRemembered` says of whom something is left, and the erasure of their mail goes on with that.
+ * Nothing of what erased contacts did stays: their runs end, their events and entries go. One transaction
+ * deletes at most so many events; `isRemembered` says of whom something is left, and the erasure of their
+ * mail goes on with that.
  */
 export function forgetContacts(
   tx: Sql | Tx,
@@ -182,7 +195,8 @@ export function forgetContacts(
   most = FORGOTTEN_MAX,
 ): Statement[] {
   const gone = () => tx`
-    unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id)}::uuid[]) as g(workspace_id, contact_id)`;
+    unnest(${contacts.map((c) => c.workspaceId)}::uuid[],
+      ${contacts.map((c) => c.id)}::uuid[]) as g(workspace_id, contact_id)`;
   const those = tx`(r.workspace_id, r.contact_id) in (select * from ${gone()})`;
   return [
     stopThose(tx, those, Math.ceil(most / RUN_EVENTS), "contact erased", now),
@@ -190,11 +204,13 @@ export function forgetContacts(
       with held as (
         select e.workspace_id, e.automation_id, e.contact_id
         from ${gone()} join automation a on a.workspace_id = g.workspace_id
-        join entry e on e.workspace_id = a.workspace_id and e.automation_id = a.id and e.contact_id = g.contact_id
+        join entry e on e.workspace_id = a.workspace_id and e.automation_id = a.id
+          and e.contact_id = g.contact_id
         limit ${most} for update of e skip locked
       )
       delete from entry e using held
-      where e.workspace_id = held.workspace_id and e.automation_id = held.automation_id and e.contact_id = held.contact_id`,
+      where e.workspace_id = held.workspace_id and e.automation_id = held.automation_id
+        and e.contact_id = held.contact_id`,
     tx`
       with held as (
         select e.workspace_id, e.contact_id, e.id from ${gone()}
@@ -210,7 +226,8 @@ export function forgetContacts(
 export function isRemembered(sql: Sql | Tx) {
   return sql`(
     exists (select from event e where e.workspace_id = c.workspace_id and e.contact_id = c.id)
-    or exists (select from run r where r.workspace_id = c.workspace_id and r.contact_id = c.id and r.wake_at is not null)
+    or exists (select from run r where r.workspace_id = c.workspace_id and r.contact_id = c.id
+      and r.wake_at is not null)
     or exists (
       select from automation a
       join entry e on e.workspace_id = a.workspace_id and e.automation_id = a.id and e.contact_id = c.id
@@ -225,7 +242,8 @@ function stopThose(sql: Sql | Tx, those: Statement, most: number, reason: string
       select r.workspace_id, r.id from run r join found f on r.workspace_id = f.workspace_id and r.id = f.id
       where r.wake_at is not null order by r.workspace_id, r.id for update of r
     ), moved as (
-      update run r set seq = r.seq + 1, wake_at = null, state = 'stopped', reason = ${reason}, ended_at = ${now}
+      update run r set seq = r.seq + 1, wake_at = null, state = 'stopped', reason = ${reason},
+        ended_at = ${now}
       from held where r.workspace_id = held.workspace_id and r.id = held.id
       returning r.workspace_id, r.id, r.automation_id, r.contact_id, r.state
     ), ${closing(sql)}
@@ -236,12 +254,14 @@ function stopThose(sql: Sql | Tx, those: Statement, most: number, reason: string
 function closing(sql: Sql | Tx) {
   return sql`ended as (
       select e.workspace_id, e.automation_id, e.contact_id from entry e
-      join moved m on e.workspace_id = m.workspace_id and e.automation_id = m.automation_id and e.contact_id = m.contact_id
+      join moved m on e.workspace_id = m.workspace_id and e.automation_id = m.automation_id
+        and e.contact_id = m.contact_id
         and e.run_id = m.id
       where m.state <> 'active' order by 1, 2, 3 for update of e
     ), closed as (
       update entry e set is_open = false from ended
-      where e.workspace_id = ended.workspace_id and e.automation_id = ended.automation_id and e.contact_id = ended.contact_id
+      where e.workspace_id = ended.workspace_id and e.automation_id = ended.automation_id
+        and e.contact_id = ended.contact_id
     )`;
 }
 
@@ -299,7 +319,8 @@ export async function readEvents(sql: Sql, runs: readonly ClaimedRun[]): Promise
   return typed(sql, eventOfRunRow)`
     select e.workspace_id as "workspaceId", e.id, e.name, e.properties from event e
     join unnest(${runs.map((r) => r.workspaceId)}::uuid[], ${runs.map((r) => r.contactId)}::uuid[],
-                ${runs.map((r) => r.eventId)}::text[]) as r(workspace_id, contact_id, id) using (workspace_id, contact_id, id)`;
+                ${runs.map((r) => r.eventId)}::text[]) as r(workspace_id, contact_id, id) using (workspace_id,
+                  contact_id, id)`;
 }
 
 const contactOfRunRow = { ...personRow, workspaceId: text, isArchived: boolean };
@@ -311,10 +332,12 @@ export async function readContacts(
   wanted: readonly { workspaceId: string; contactId: string }[],
 ): Promise<ContactOfRun[]> {
   return typed(sql, contactOfRunRow)`
-    select c.workspace_id as "workspaceId", c.id, c.email, c.first_name, c.last_name, c.status, c.tags, c.properties,
+    select c.workspace_id as "workspaceId", c.id, c.email, c.first_name, c.last_name, c.status, c.tags,
+      c.properties,
            c.archived_at is not null as "isArchived"
     from contact c
-    join unnest(${wanted.map((r) => r.workspaceId)}::uuid[], ${wanted.map((r) => r.contactId)}::uuid[]) as r(workspace_id, id)
+    join unnest(${wanted.map((r) => r.workspaceId)}::uuid[],
+      ${wanted.map((r) => r.contactId)}::uuid[]) as r(workspace_id, id)
       using (workspace_id, id)
     join audience a on a.workspace_id = c.workspace_id and a.id = c.audience_id and a.deleted_at is null`;
 }
@@ -435,7 +458,10 @@ const versionRunsRow = {
 };
 export type VersionRuns = RowOf<typeof versionRunsRow>;
 
-/** Of an automation with many runs only the newest `most` are counted: what each place of a version did, and who stands there. */
+/**
+ * Of an automation with many runs only the newest `most` are counted: what each place of a version did, and
+ * who stands there.
+ */
 export async function countPlaces(
   sql: Sql,
   workspaceId: string,
@@ -445,8 +471,10 @@ export async function countPlaces(
 ): Promise<PlaceCount[]> {
   return typed(sql, placeCountRow)`
     with newest as materialized (${newestRuns(sql, workspaceId, automationId, most)}), counted as (
-      select s.position, (s.result <> 'skipped')::int as done, (s.result = 'skipped')::int as skipped, 0 as standing
-      from newest n join run_step s on s.workspace_id = ${workspaceId} and s.run_id = n.id where n.version = ${version}
+      select s.position, (s.result <> 'skipped')::int as done, (s.result = 'skipped')::int as skipped,
+        0 as standing
+      from newest n join run_step s on s.workspace_id = ${workspaceId} and s.run_id = n.id
+        where n.version = ${version}
       union all
       select position, 0, 0, 1 from newest where version = ${version} and state = 'active'
     )
@@ -463,7 +491,8 @@ export async function listVersionRuns(
 ): Promise<VersionRuns[]> {
   return typed(sql, versionRunsRow)`
     with newest as materialized (${newestRuns(sql, workspaceId, automationId, most.runs)})
-    select v.version, v.created_at as "createdAt", (select count(*)::int from newest n where n.version = v.version) as runs
+    select v.version, v.created_at as "createdAt", (select count(*)::int from newest n
+      where n.version = v.version) as runs
     from automation_version v where v.workspace_id = ${workspaceId} and v.automation_id = ${automationId}
     order by v.version desc limit ${most.versions}`;
 }
@@ -491,7 +520,8 @@ export async function dropOldRuns(sql: Sql | Tx, before: Date, most: number): Pr
     delete from event where (workspace_id, contact_id, id) in (
       select e.workspace_id, e.contact_id, e.id from event e
       where e.created_at < ${before} and e.workspace_id <> all(${fenced}::uuid[]) and not exists (
-        select from run r where r.workspace_id = e.workspace_id and r.contact_id = e.contact_id and r.event_id = e.id
+        select from run r where r.workspace_id = e.workspace_id and r.contact_id = e.contact_id
+          and r.event_id = e.id
           and r.wake_at is not null)
       limit ${most} for update of e skip locked) returning 1`;
   return Math.max(runs.length, events.length);
@@ -499,11 +529,15 @@ export async function dropOldRuns(sql: Sql | Tx, before: Date, most: number): Pr
 
 function runColumns(sql: Sql) {
   return sql`r.id, r.automation_id as "automationId", r.version, r.contact_id as "contactId", r.event_id as "eventId",
-    (select email from contact c where c.workspace_id = r.workspace_id and c.id = r.contact_id) as "contactEmail",
-    r.state, r.reason, r.position, r.wake_at as "wakeAt", r.created_at as "createdAt", r.ended_at as "endedAt"`;
+    (select email from contact c where c.workspace_id = r.workspace_id
+      and c.id = r.contact_id) as "contactEmail",
+    r.state, r.reason, r.position, r.wake_at as "wakeAt", r.created_at as "createdAt",
+      r.ended_at as "endedAt"`;
 }
 
-/** How many runs are overdue, up to a bound, and since when the first of them is: what tells that workers lag. */
+/**
+ * How many runs are overdue, up to a bound, and since when the first of them is: what tells that workers lag.
+ */
 export async function overdueRuns(
   sql: Sql,
   now: Date,
@@ -511,6 +545,7 @@ export async function overdueRuns(
 ): Promise<{ count: number; since: Date | null }> {
   const [row] = await typed(sql, { count: integer, since: orNull(timestamp) })`
     select count(*)::int, min(wake_at) as since
-    from (select wake_at from run where wake_at <= ${now} and not is_held order by wake_at limit ${most}) as due`;
+    from (select wake_at from run where wake_at <= ${now} and not is_held
+      order by wake_at limit ${most}) as due`;
   return row ?? { count: 0, since: null };
 }

@@ -1,7 +1,7 @@
 /**
- * The fence around a workspace that moves: triggers on every table that has rows of it, for its rows alone. Nobody else
- * pays more than a comparison, and only in a cell that something leaves or comes to. What the triggers allow is decided by
- * the row of the move, in the transaction of each write (0044_moves.sql).
+ * The fence around a workspace that moves: triggers on every table that has rows of it, for its rows alone.
+ * Nobody else pays more than a comparison, and only in a cell that something leaves or comes to. What the
+ * triggers allow is decided by the row of the move, in the transaction of each write (0044_moves.sql).
  */
 import { codeOf } from "../../caught.ts";
 import type { Sql } from "../db/connect.ts";
@@ -109,7 +109,8 @@ function nameOf({ workspaceId }: FencedWorkspace, suffix: string): string {
 async function triggersOf(sql: Sql, workspace: FencedWorkspace): Promise<Set<string>> {
   const names = TRIGGERS.map(({ suffix }) => nameOf(workspace, suffix).slice(1, -1));
   const rows = await typed(sql, { found: text })`
-    select tgrelid::regclass::text || ' "' || tgname || '"' as found from pg_trigger where tgname = any(${names}::text[])`;
+    select tgrelid::regclass::text || ' "' || tgname || '"' as found from pg_trigger
+      where tgname = any(${names}::text[])`;
   return new Set(rows.map(({ found }) => found));
 }
 

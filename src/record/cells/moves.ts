@@ -1,10 +1,11 @@
 /**
- * The move of a workspace from one record to another. Each record has a row about it, and the one of the record that it
- * leaves decides: `leaving`, it is here; `gone`, it is not, and the other record may let it work. That change is one
- * transaction, which has met every writer before it commits. In both records the fence (fence.ts) obeys these rows.
+ * The move of a workspace from one record to another. Each record has a row about it, and the one of the
+ * record that it leaves decides: `leaving`, it is here; `gone`, it is not, and the other record may let it
+ * work. That change is one transaction, which has met every writer before it commits. In both records the
+ * fence (fence.ts) obeys these rows.
  *
- * What is copied while nobody may write, the few late rows, waits in the row of the move: nothing in the new record works
- * with them before the workspace has arrived.
+ * What is copied while nobody may write, the few late rows, waits in the row of the move: nothing in the new
+ * record works with them before the workspace has arrived.
  */
 import { codeOf } from "../../caught.ts";
 import type { Sql, Tx } from "../db/connect.ts";
@@ -29,7 +30,9 @@ const PAUSE_MS = 700;
 const LOCK_MS_MAX = 250;
 /** Of the other record, while this one is paused. */
 const LANDING_MS_MAX = 450;
-/** Each of its statements has a timeout; after that another run of the command, under another id, must go on. */
+/**
+ * Each of its statements has a timeout; after that another run of the command, under another id, must go on.
+ */
 const LANDING_END_MS_MAX = 10_000;
 /** The pause ends by itself, should whoever began it be gone. */
 const PAUSE_LAPSES_MS = 1_500;
@@ -44,7 +47,9 @@ const IMPORT_SILENCE_SECONDS = 60;
 export type MoveState = "leaving" | "gone" | "arriving";
 const workspaceMoveRow = {
   workspaceId: text,
-  /** Of whoever works on it now: a run of the command that was succeeded by another copies nothing any more. */
+  /**
+   * Of whoever works on it now: a run of the command that was succeeded by another copies nothing any more.
+   */
   id: text,
   state: oneOf("leaving", "gone", "arriving"),
   /** The other one. */
@@ -89,7 +94,8 @@ type NewMove = Pick<WorkspaceMove, "workspaceId" | "id" | "cell" | "handle">;
 export async function noteLeaving(sql: Sql, { workspaceId, id, cell, handle }: NewMove): Promise<boolean> {
   const rows = await sql`
     insert into workspace_move as known (workspace_id, id, state, cell, handle)
-    select id, ${id}, 'leaving', ${cell}, handle from workspace where id = ${workspaceId} and handle = ${handle}
+    select id, ${id}, 'leaving', ${cell}, handle from workspace where id = ${workspaceId}
+      and handle = ${handle}
     on conflict (workspace_id) do update set id = excluded.id where known.state = 'leaving' returning 1`;
   return rows.length > 0;
 }
@@ -105,8 +111,8 @@ export async function takeOver(sql: Sql, move: WorkspaceMove, id: string): Promi
 }
 
 /**
- * A workspace that is suspended, and that nobody finds by its handle. Nobody lets it go meanwhile: it may be here already,
- * by another run, and would be taken away.
+ * A workspace that is suspended, and that nobody finds by its handle. Nobody lets it go meanwhile: it may be
+ * here already, by another run, and would be taken away.
  */
 export async function noteArriving(target: Sql, move: NewMove, source: Sql): Promise<void> {
   const { workspaceId, id, cell, handle } = move;
@@ -175,7 +181,8 @@ export type MovingRun = Pick<WorkspaceMove, "workspaceId" | "id">;
 
 async function expectOurs(tx: Tx, { workspaceId, id }: MovingRun, state: MoveState): Promise<void> {
   const found = await tx`
-    select from workspace_move where workspace_id = ${workspaceId} and id = ${id} and state = ${state} for update`;
+    select from workspace_move where workspace_id = ${workspaceId} and id = ${id}
+      and state = ${state} for update`;
   if (found.length === 0)
     throw new Succeeded(
       "Another command is moving this workspace, or has undone the move. Run this one again to go on.",
@@ -285,7 +292,8 @@ async function held(sql: Sql | Tx, workspaceId: string): Promise<number> {
 export async function obstacle(sql: Sql | Tx, workspaceId: string): Promise<string | null> {
   const [row] = await typed(sql, { erasures: boolean, audiences: boolean, imports: boolean })`
     select exists (select from erasure where workspace_id = ${workspaceId}) as erasures,
-      exists (select from audience where workspace_id = ${workspaceId} and deleted_at is not null) as audiences,
+      exists (select from audience where workspace_id = ${workspaceId}
+        and deleted_at is not null) as audiences,
       exists (select from contact_import where workspace_id = ${workspaceId} and completed_at is null
         and seen_at > now() - ${IMPORT_SILENCE_SECONDS} * interval '1 s') as imports`;
   if (row?.erasures) return "some of its contacts are being erased";
@@ -294,10 +302,10 @@ export async function obstacle(sql: Sql | Tx, workspaceId: string): Promise<stri
 }
 
 /**
- * The switch. Writers are refused, those under way are waited for, the last changes and the late rows go over, and the row
- * of the move says that the workspace is gone. Throws NotYet, and nothing has changed, when this takes too long: then the
- * pause is over, and so is what was written to the other record, which would else replace later rows by earlier ones. Hands
- * back for how long it was paused.
+ * The switch. Writers are refused, those under way are waited for, the last changes and the late rows go
+ * over, and the row of the move says that the workspace is gone. Throws NotYet, and nothing has changed, when
+ * this takes too long: then the pause is over, and so is what was written to the other record, which would
+ * else replace later rows by earlier ones. Hands back for how long it was paused.
  */
 export async function handOver(
   source: Sql,
@@ -377,7 +385,8 @@ async function pack(tx: Tx, tables: readonly MovedTable[], workspaceId: string):
     where m.workspace_id = ${workspaceId}`;
   const reports = await typed(tx, { row: text })`
     select r::text as row from report r
-    where due_at is not null and (workspace_id = ${workspaceId} or handle = (select handle from workspace where id = ${workspaceId}))
+    where due_at is not null and (workspace_id = ${workspaceId}
+      or handle = (select handle from workspace where id = ${workspaceId}))
     limit ${REPORTS_MAX + 1}`;
   if (reports.length > REPORTS_MAX)
     throw new NotYet(`over ${REPORTS_MAX} reports about its mail are not processed yet`);
@@ -407,11 +416,15 @@ async function land(
     await expectOurs(tx, { workspaceId, id }, "arriving");
     for (const { table, keys, rows } of found) await replaceRows(tx, table, keys, rows);
     await tx`
-      update workspace_move set copied = ${tx.json({ isWhole: true, luggage })} where workspace_id = ${workspaceId}`;
+      update workspace_move set copied = ${tx.json({ isWhole: true, luggage })}
+        where workspace_id = ${workspaceId}`;
   });
 }
 
-/** From its commit on the workspace is not here: its keys and its return paths are unknown, and nothing works on it. */
+/**
+ * From its commit on the workspace is not here: its keys and its return paths are unknown, and nothing works
+ * on it.
+ */
 async function leave(
   tx: Tx,
   tables: readonly MovedTable[],
@@ -428,7 +441,8 @@ async function leave(
       suspended_for = ${`gone to ${cell}`}, version = version + 1, changed_at = now()
     where id = ${workspaceId}`;
   await tx`
-    update workspace_move set state = 'gone', gone_at = clock_timestamp(), paused_until = null, drains_until = null
+    update workspace_move set state = 'gone', gone_at = clock_timestamp(), paused_until = null,
+      drains_until = null
     where workspace_id = ${workspaceId}`;
 }
 
@@ -452,24 +466,30 @@ export async function arrive(target: Sql, workspaceId: string): Promise<void> {
     await insertWorkspaceRow(tx, luggage.workspace, null);
     await tx`update workspace set version = version + 1, changed_at = now() where id = ${workspaceId}`;
     await tx`
-      update ledger set next_release_at = now() where workspace_id = ${workspaceId} and waiting + waiting_bulk > 0`;
+      update ledger set next_release_at = now() where workspace_id = ${workspaceId}
+        and waiting + waiting_bulk > 0`;
     await joinPeople(tx, workspaceId, luggage.people);
     await insertTexts(tx, "report", luggage.reports);
     await tx`delete from workspace_move where workspace_id = ${workspaceId}`;
   });
 }
 
-/** Accounts are of the cell: who has one here keeps it as it is, and nobody is an operator because they were one there. */
+/**
+ * Accounts are of the cell: who has one here keeps it as it is, and nobody is an operator because they were
+ * one there.
+ */
 async function joinPeople(tx: Tx, workspaceId: string, people: readonly MovedMember[]): Promise<void> {
   for (const { email, row, role } of people)
     await tx`
       with made as (
         insert into account (id, email, password_hash, created_at, totp_secret, totp_step)
-        select (q.r).id, (q.r).email, (q.r).password_hash, (q.r).created_at, (q.r).totp_secret, (q.r).totp_step
+        select (q.r).id, (q.r).email, (q.r).password_hash, (q.r).created_at, (q.r).totp_secret,
+          (q.r).totp_step
         from (select ${row}::text::account as r offset 0) q on conflict (email) do nothing returning id
       )
       insert into member (workspace_id, account_id, role)
-      select ${workspaceId}, id, ${role} from (select id from made union all select id from account where email = ${email}) a
+      select ${workspaceId}, id, ${role} from (select id from made union all select id from account
+        where email = ${email}) a
       on conflict do nothing`;
 }
 
@@ -494,14 +514,16 @@ async function insertDomains(tx: Tx, rows: readonly string[]): Promise<void> {
   );
   await tx`
     insert into domain (${tx.unsafe(columns.join(", "))}) select ${tx.unsafe(values.join(", "))}
-    from (select one::domain as r from jsonb_array_elements_text(${JSON.stringify(rows)}::text::jsonb) as one offset 0) q`;
+    from (select one::domain as r
+      from jsonb_array_elements_text(${JSON.stringify(rows)}::text::jsonb) as one offset 0) q`;
 }
 
 /** Those that may be written. */
 async function columnsOf(tx: Tx, table: string): Promise<string[]> {
   const columns = await typed(tx, { name: text })`
     select attname::text as name from pg_attribute
-    where attrelid = ${table}::regclass and attnum > 0 and not attisdropped and attgenerated = '' order by attnum`;
+    where attrelid = ${table}::regclass and attnum > 0 and not attisdropped and attgenerated = ''
+      order by attnum`;
   return columns.map(({ name }) => name);
 }
 

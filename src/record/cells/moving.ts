@@ -23,16 +23,20 @@ export async function expectHere(sql: Sql, workspaceId: string): Promise<void> {
 }
 
 /**
- * Workspaces whose rows nobody may write now. The fence ends a whole statement for one row of theirs, so what is done for
- * all workspaces at once passes over them.
+ * Workspaces whose rows nobody may write now. The fence ends a whole statement for one row of theirs, so what
+ * is done for all workspaces at once passes over them.
  */
 export async function fencedNow(sql: Sql | Tx): Promise<string[]> {
   const rows = await typed(sql, { id: text })`
-    select workspace_id as id from workspace_move where state <> 'leaving' or paused_until > clock_timestamp()`;
+    select workspace_id as id from workspace_move where state <> 'leaving'
+      or paused_until > clock_timestamp()`;
   return rows.map(({ id }) => id);
 }
 
-/** Whether what the fence refuses of it now will be refused for ever: its rows here are only waiting to be removed. */
+/**
+ * Whether what the fence refuses of it now will be refused for ever: its rows here are only waiting to be
+ * removed.
+ */
 export async function hasLeft(sql: Sql, workspaceId: string): Promise<boolean> {
   const [gone] = await sql`
     select from workspace_move where workspace_id = ${workspaceId} and state = 'gone'`;

@@ -1,8 +1,8 @@
 /**
- * Rows on their way from one record to another, as Postgres writes and reads a whole row in text: no type is translated, so
- * none can be translated wrongly. Both records have the same columns in the same order (`expectSameTables`). Whoever writes
- * or deletes does it as a replica: no trigger runs and no foreign key is checked, since the rows are there already as
- * triggers made them.
+ * Rows on their way from one record to another, as Postgres writes and reads a whole row in text: no type is
+ * translated, so none can be translated wrongly. Both records have the same columns in the same order
+ * (`expectSameTables`). Whoever writes or deletes does it as a replica: no trigger runs and no foreign key is
+ * checked, since the rows are there already as triggers made them.
  */
 import type { Sql, Tx } from "../db/connect.ts";
 import { type RowOf, text, typed } from "../db/rowshape.ts";
@@ -49,14 +49,18 @@ export async function rowsAfter(
   const size = columns.map(({ name }) => `coalesce(pg_column_size(${quoted(name)}), 0)`).join(" + ");
   return typed(tx, movedRow)`
     with next as (
-      select ${tx.unsafe(names)}, ${tx.unsafe(size)} as step_bytes from ${tx(table.name)}, (select ${after}::text::jsonb as after_key) a
-      where workspace_id = ${workspaceId} and (${tx.unsafe(condition)}) ${tx.unsafe(beyond)} ${order} limit ${STEP_ROWS}
+      select ${tx.unsafe(names)}, ${tx.unsafe(size)} as step_bytes from ${tx(table.name)},
+        (select ${after}::text::jsonb as after_key) a
+      where workspace_id = ${workspaceId}
+        and (${tx.unsafe(condition)}) ${tx.unsafe(beyond)} ${order} limit ${STEP_ROWS}
     ), fitting as (
       select ${tx.unsafe(names)} from (
-        select *, sum(step_bytes) over (${order} rows between unbounded preceding and 1 preceding) as step_before from next) n
+        select *, sum(step_bytes) over (${order} rows between unbounded preceding
+          and 1 preceding) as step_before from next) n
       where coalesce(step_before, 0) < ${STEP_BYTES}
     )
-    select ${tx.unsafe(keyText(table))} as key, t::text as row from fitting join ${tx(table.name)} t using (${tx.unsafe(names)})
+    select ${tx.unsafe(keyText(table))} as key, t::text as row from fitting
+      join ${tx(table.name)} t using (${tx.unsafe(names)})
     ${tx.unsafe(rest.length > 0 ? `order by ${rest.map(({ name }) => `t.${quoted(name)}`).join(", ")}` : "")}`;
 }
 
@@ -93,7 +97,8 @@ export async function insertTexts(tx: Tx, table: string, rows: readonly string[]
   // each text is read once: the fields of a row that is not materialized would each read it anew
   await tx`
     insert into ${tx(table)} select (q.r).* from (
-      select one::${tx(table)} as r from jsonb_array_elements_text(${JSON.stringify(rows)}::text::jsonb) as one offset 0) q`;
+      select one::${tx(table)} as r
+        from jsonb_array_elements_text(${JSON.stringify(rows)}::text::jsonb) as one offset 0) q`;
 }
 
 /** No queue here has a job for them, and nobody holds them. */
@@ -122,7 +127,8 @@ export async function deleteSome(tx: Tx, table: string, workspaceId: string): Pr
 
 export async function allRows(tx: Tx, table: MovedTable, workspaceId: string): Promise<MovedRow[]> {
   return typed(tx, movedRow)`
-    select ${tx.unsafe(keyText(table))} as key, t::text as row from ${tx(table.name)} t where t.workspace_id = ${workspaceId}`;
+    select ${tx.unsafe(keyText(table))} as key, t::text as row from ${tx(table.name)} t
+      where t.workspace_id = ${workspaceId}`;
 }
 
 export async function deleteAll(tx: Tx | Sql, table: string, workspaceId: string): Promise<void> {

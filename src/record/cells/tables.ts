@@ -1,16 +1,15 @@
 /**
- * Which rows belong to a workspace, from the catalog, and how they come to another cell. Every table with a workspace is
- * named here: what is done with the rows of a new one is a decision.
+ * Which rows belong to a workspace, from the catalog, and how they come to another cell. Every table with a
+ * workspace is named here: what is done with the rows of a new one is a decision.
  */
 import type { Sql, Tx } from "../db/connect.ts";
 import { json, orNull, text, typed } from "../db/rowshape.ts";
 
 /**
- * early: copied while the workspace works, and what changes meanwhile is copied again. Nothing in the new record works on
- * them there, since the workspace is suspended until it has arrived.
- * late: few rows, copied while nobody may write; where they are missing, nothing works on the workspace.
- * empty: there must be none when the workspace leaves.
- * own: handled by name, or made anew where the workspace is.
+ * early: copied while the workspace works, and what changes meanwhile is copied again. Nothing in the new
+ * record works on them there, since the workspace is suspended until it has arrived. late: few rows, copied
+ * while nobody may write; where they are missing, nothing works on the workspace. empty: there must be none
+ * when the workspace leaves. own: handled by name, or made anew where the workspace is.
  */
 type Mode = "early" | "late" | "empty" | "own";
 
@@ -77,7 +76,10 @@ export const TABLE_MODES: Readonly<Record<string, Mode>> = {
   workspace_move: "own",
 };
 
-/** Of tables without a primary key, and of those of which only some rows are copied: rows without a key are not. */
+/**
+ * Of tables without a primary key, and of those of which only some rows are copied: rows without a key are
+ * not.
+ */
 const KEYS: Readonly<Record<string, readonly string[]>> = {
   outbox: ["workspace_id", "sequence"],
   webhook_attempt: ["workspace_id", "webhook_id", "id"],
@@ -105,7 +107,8 @@ export async function workspaceTables(sql: Sql | Tx): Promise<MovedTable[]> {
     primary: orNull(json<string[]>()),
   })`
     select c.relname::text as name,
-      (select json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod)) order by a.attnum)
+      (select json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod))
+        order by a.attnum)
         from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
       (select json_agg(a.attname order by array_position(i.indkey::int[], a.attnum::int))
         from pg_index i join pg_attribute a on a.attrelid = c.oid and a.attnum = any(i.indkey)
@@ -113,7 +116,8 @@ export async function workspaceTables(sql: Sql | Tx): Promise<MovedTable[]> {
     from pg_class c
     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
       and c.relname !~ '_[0-9]{8}$'
-      and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'workspace_id' and not a.attisdropped)
+      and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'workspace_id'
+        and not a.attisdropped)
     order by c.relname`;
   return found.map(({ name, columns, primary }) => {
     const mode = TABLE_MODES[name];

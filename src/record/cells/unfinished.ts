@@ -1,4 +1,7 @@
-/** Moves that have begun and not ended: whether a command works on them now, or was ended, the record does not know. */
+/**
+ * Moves that have begun and not ended: whether a command works on them now, or was ended, the record does not
+ * know.
+ */
 import type { Sql } from "../db/connect.ts";
 import { oneOf, type RowOf, text, typed } from "../db/rowshape.ts";
 

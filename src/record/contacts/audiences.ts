@@ -1,6 +1,6 @@
 /**
- * Audiences of a workspace. A deleted one is seen by nobody from that moment on; its contacts are erased in groups,
- * and its row goes with the last of them.
+ * Audiences of a workspace. A deleted one is seen by nobody from that moment on; its contacts are erased in
+ * groups, and its row goes with the last of them.
  */
 import { newId } from "../../ids.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
@@ -30,7 +30,10 @@ export async function insertAudience(
   return rows.length > 0;
 }
 
-/** The audience of contacts that are given without one. Another may have been made in the same moment: that one stays. */
+/**
+ * The audience of contacts that are given without one. Another may have been made in the same moment: that
+ * one stays.
+ */
 export function insertDefaultAudience(sql: Tx | Sql, workspaceId: string, now: Date): Statement {
   return sql`
     insert into audience (workspace_id, id, name, created_at, is_default)
@@ -110,7 +113,8 @@ export async function lockAudiences(
   return await typed(tx, audienceRow)`
     select ${columns(tx)} from audience
     where (workspace_id, id) in (
-        select * from unnest(${each.map((w) => w.workspaceId)}::uuid[], ${each.map((w) => w.audienceId)}::uuid[]))
+        select * from unnest(${each.map((w) => w.workspaceId)}::uuid[],
+          ${each.map((w) => w.audienceId)}::uuid[]))
       and deleted_at is null
     order by workspace_id, id for no key update`.execute();
 }

@@ -1,9 +1,9 @@
 /**
  * Committing changes of contacts: those of many requests in one transaction of the group commit.
  *
- * Promises: a change is decided on the contact as it is then, under the lock of its audience; several changes of one
- * contact in one group happen one after the other. A mail that asks for confirmation is owed from the moment the
- * change is committed.
+ * Promises: a change is decided on the contact as it is then, under the lock of its audience; several changes
+ * of one contact in one group happen one after the other. A mail that asks for confirmation is owed from the
+ * moment the change is committed.
  */
 import { newId } from "../../ids.ts";
 import {
@@ -38,7 +38,9 @@ export type ContactEntry = {
   audienceId: string;
   who: Who;
   change: ContactChange;
-  /** The contact that is added repeats this one, as it is then; nothing comes of it when that one has gone. */
+  /**
+   * The contact that is added repeats this one, as it is then; nothing comes of it when that one has gone.
+   */
   copyOf?: { audienceId: string; id: string };
   keyId: string | null;
   /** The time that a test gives, in ms; 0: that of the transaction. */
@@ -185,7 +187,9 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     return this.#lists.get(workspaceId + audienceId) ?? null;
   }
 
-  /** Who is added, and may be one of those that were erased and must not be written to. The hash costs 6 us. */
+  /**
+   * Who is added, and may be one of those that were erased and must not be written to. The hash costs 6 us.
+   */
   #newcomerOf(entry: ContactEntry): (HeldKey & { identity: string }) | null {
     const { workspaceId, audienceId, change: asked } = entry;
     if (asked.kind !== "add") return null;

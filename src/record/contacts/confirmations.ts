@@ -15,7 +15,10 @@ const owedConfirmationRow = {
 };
 export type OwedConfirmation = RowOf<typeof owedConfirmationRow>;
 
-/** Of one contact, or of all whose mail was asked for in this span; the oldest first, without the first `passed`. */
+/**
+ * Of one contact, or of all whose mail was asked for in this span; the oldest first, without the first
+ * `passed`.
+ */
 export async function owedConfirmations(
   sql: Sql,
   of: { workspaceId: string; contactId: string } | { after: Date; before: Date },
@@ -28,7 +31,8 @@ export async function owedConfirmations(
       : sql`f.asked_at > ${of.after} and f.asked_at < ${of.before}`;
   return typed(sql, owedConfirmationRow)`
     select f.workspace_id as "workspaceId", w.handle, c.audience_id as "audienceId", a.name as "audienceName",
-           f.contact_id as "contactId", c.email, c.first_name as "firstName", c.last_name as "lastName", f.asked_at as "askedAt"
+           f.contact_id as "contactId", c.email, c.first_name as "firstName", c.last_name as "lastName",
+             f.asked_at as "askedAt"
     from confirmation f
     join workspace w on w.id = f.workspace_id
     join contact c on c.workspace_id = f.workspace_id and c.id = f.contact_id

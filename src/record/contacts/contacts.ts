@@ -35,7 +35,8 @@ export async function holdContacts(tx: Tx | Sql, wanted: readonly Wanted[]): Pro
     some.length === 0
       ? []
       : await typed(tx, heldRow)`
-          select ${columns(tx)}, f.asked, f.asked_at as "askedAt", f.is_open as "isOpen", f.is_mailed as "isMailed"
+          select ${columns(tx)}, f.asked, f.asked_at as "askedAt", f.is_open as "isOpen",
+            f.is_mailed as "isMailed"
           from unnest(${some.map((w) => w.workspaceId)}::uuid[], ${some.map((w) => w.audienceId)}::uuid[],
                       ${some.map((w) => w.value)}::text[]) as w(workspace_id, audience_id, value)
           join contact c on c.workspace_id = w.workspace_id and c.audience_id = w.audience_id and ${match}
@@ -48,8 +49,8 @@ export async function holdContacts(tx: Tx | Sql, wanted: readonly Wanted[]): Pro
 }
 
 /**
- * Which of these contacts there are; they cannot be erased before the commit. Waits for an erasure that is being
- * committed. Call it before any ledger is locked.
+ * Which of these contacts there are; they cannot be erased before the commit. Waits for an erasure that is
+ * being committed. Call it before any ledger is locked.
  */
 export async function keepContacts(
   tx: Tx | Sql,
@@ -57,7 +58,8 @@ export async function keepContacts(
 ): Promise<Set<string>> {
   const rows = await typed(tx, { id: text })`
     select c.id from contact c
-    join unnest(${wanted.map((w) => w.workspaceId)}::uuid[], ${wanted.map((w) => w.id)}::uuid[]) as w(workspace_id, id)
+    join unnest(${wanted.map((w) => w.workspaceId)}::uuid[],
+      ${wanted.map((w) => w.id)}::uuid[]) as w(workspace_id, id)
       on c.workspace_id = w.workspace_id and c.id = w.id
     order by c.workspace_id, c.id for key share of c`.execute();
   return new Set(rows.map(({ id }) => id));
@@ -82,8 +84,8 @@ const placedRow = {
 export type Placed = RowOf<typeof placedRow>;
 
 /**
- * Where a contact is, of all audiences that may be seen: the default one first, then the newest. `archived`: one that
- * is archived counts too, after all others.
+ * Where a contact is, of all audiences that may be seen: the default one first, then the newest. `archived`:
+ * one that is archived counts too, after all others.
  */
 export async function placeContact(
   sql: Sql,
@@ -120,8 +122,8 @@ export async function audiencesOfContact(
 }
 
 /**
- * A page and one more row. Bounded and ordered by audience and id together: were the audience an equality, the planner
- * could as well walk the primary key and skip the contacts of every other audience on the way.
+ * A page and one more row. Bounded and ordered by audience and id together: were the audience an equality,
+ * the planner could as well walk the primary key and skip the contacts of every other audience on the way.
  */
 export async function listContacts(
   sql: Sql,
@@ -142,8 +144,9 @@ export async function listContacts(
 export type ContactFilter = { status: ContactStatus | null; tag: string | null; identity: string | null };
 
 /**
- * A page and one more row of the contacts of these audiences; null: of all. Each audience is walked along the index that
- * fits the filter, in the order of the ids, up to one page: the price does not depend on the number of contacts.
+ * A page and one more row of the contacts of these audiences; null: of all. Each audience is walked along the
+ * index that fits the filter, in the order of the ids, up to one page: the price does not depend on the
+ * number of contacts.
  */
 export async function searchContacts(
   sql: Sql,
@@ -164,7 +167,9 @@ export async function searchContacts(
     order by c.id ${order} limit ${limit + 1}`;
 }
 
-/** Bounded and ordered by audience and id together, or the planner may walk contacts of every other audience. */
+/**
+ * Bounded and ordered by audience and id together, or the planner may walk contacts of every other audience.
+ */
 function idsOf(
   sql: Sql,
   { status, tag, identity }: ContactFilter,
@@ -210,15 +215,19 @@ export function insertContacts(tx: Tx | Sql, contacts: readonly Contact[]): Stat
   const of = (pick: (contact: Contact) => string | null): string => plainArray(contacts.map(pick));
   const textsOf = (pick: (contact: Contact) => string | null) => texts(tx, contacts.map(pick));
   return tx`
-    insert into contact (workspace_id, id, audience_id, identity, email, first_name, last_name, properties, tags, status,
+    insert into contact (workspace_id, id, audience_id, identity, email, first_name, last_name, properties,
+      tags, status,
                          created_at, updated_at, archived_at)
-    select workspace_id, id, audience_id, identity, email, first_name, last_name, properties::jsonb, tags::text[], status,
+    select workspace_id, id, audience_id, identity, email, first_name, last_name, properties::jsonb,
+      tags::text[], status,
            created_at, updated_at, archived_at
-    from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.id)}::uuid[], ${of((c) => c.audienceId)}::uuid[],
+    from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.id)}::uuid[],
+      ${of((c) => c.audienceId)}::uuid[],
                 ${textsOf((c) => c.identity)}, ${textsOf((c) => c.email)}, ${textsOf((c) => c.firstName)},
                 ${textsOf((c) => c.lastName)}, ${textsOf((c) => JSON.stringify(c.properties))},
                 ${textsOf((c) => arrayText(c.tags))}, ${of((c) => c.status)}::text[],
-                ${of((c) => c.createdAt.toISOString())}::timestamptz[], ${of((c) => c.updatedAt.toISOString())}::timestamptz[],
+                ${of((c) => c.createdAt.toISOString())}::timestamptz[],
+                  ${of((c) => c.updatedAt.toISOString())}::timestamptz[],
                 ${of((c) => c.archivedAt?.toISOString() ?? null)}::timestamptz[])
       as c(workspace_id, id, audience_id, identity, email, first_name, last_name, properties, tags, status,
            created_at, updated_at, archived_at)`;
@@ -230,7 +239,8 @@ export function updateContacts(tx: Tx | Sql, contacts: readonly Contact[]): Stat
   return tx`
     update contact c set first_name = v.first_name, last_name = v.last_name, properties = v.properties::jsonb,
       tags = v.tags::text[], status = v.status, updated_at = v.updated_at, archived_at = v.archived_at
-    from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.id)}::uuid[], ${textsOf((c) => c.firstName)},
+    from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.id)}::uuid[],
+      ${textsOf((c) => c.firstName)},
                 ${textsOf((c) => c.lastName)}, ${textsOf((c) => JSON.stringify(c.properties))},
                 ${textsOf((c) => arrayText(c.tags))}, ${of((c) => c.status)}::text[],
                 ${of((c) => c.updatedAt.toISOString())}::timestamptz[],
@@ -245,10 +255,13 @@ export function insertConsents(tx: Tx | Sql, consents: readonly NewConsent[]): S
   const of = (pick: (consent: NewConsent) => string | null): string => plainArray(consents.map(pick));
   const textsOf = (pick: (consent: NewConsent) => string | null) => texts(tx, consents.map(pick));
   return tx`
-    insert into consent (workspace_id, contact_id, id, kind, source, captured_at, ip_address, user_agent, wording,
+    insert into consent (workspace_id, contact_id, id, kind, source, captured_at, ip_address, user_agent,
+      wording,
                          text_version, key_id, recorded_at)
-    select * from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.contactId)}::uuid[], ${of((c) => c.id)}::uuid[],
-      ${of((c) => c.kind)}::text[], ${textsOf((c) => c.source)}, ${of((c) => c.capturedAt.toISOString())}::timestamptz[],
+    select * from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.contactId)}::uuid[],
+      ${of((c) => c.id)}::uuid[],
+      ${of((c) => c.kind)}::text[], ${textsOf((c) => c.source)},
+        ${of((c) => c.capturedAt.toISOString())}::timestamptz[],
       ${textsOf((c) => c.ipAddress)}, ${textsOf((c) => c.userAgent)}, ${textsOf((c) => c.wording)},
       ${textsOf((c) => c.textVersion)}, ${of((c) => c.keyId)}::uuid[],
       ${of((c) => c.recordedAt.toISOString())}::timestamptz[])`;
@@ -261,7 +274,8 @@ export async function listConsents(
   contactId: string,
 ): Promise<(Consent & { id: string; recordedAt: Date })[]> {
   return sql`
-    select id, kind, source, captured_at as "capturedAt", ip_address as "ipAddress", user_agent as "userAgent", wording,
+    select id, kind, source, captured_at as "capturedAt", ip_address as "ipAddress",
+      user_agent as "userAgent", wording,
            text_version as "textVersion", key_id as "keyId", recorded_at as "recordedAt"
     from consent where workspace_id = ${workspaceId} and contact_id = ${contactId} order by id`;
 }
@@ -274,7 +288,8 @@ export function saveConfirmations(
     plainArray(confirmations.map(pick));
   return tx`
     insert into confirmation (workspace_id, contact_id, asked, asked_at, is_open, is_mailed)
-    select * from unnest(${of((f) => f.workspaceId)}::uuid[], ${of((f) => f.contactId)}::uuid[], ${of((f) => f.asked)}::int[],
+    select * from unnest(${of((f) => f.workspaceId)}::uuid[], ${of((f) => f.contactId)}::uuid[],
+      ${of((f) => f.asked)}::int[],
       ${of((f) => f.askedAt.toISOString())}::timestamptz[], ${of((f) => f.isOpen)}::bool[],
       ${of((f) => f.isMailed)}::bool[])
     on conflict (workspace_id, contact_id) do update set asked = excluded.asked, asked_at = excluded.asked_at,
@@ -296,14 +311,18 @@ export function heldName({ workspaceId, audienceId, hash }: HeldKey): string {
 /** Which of these addresses must not be written to, by `heldName`. */
 export async function findSuppressed(tx: Tx | Sql, keys: readonly HeldKey[]): Promise<Set<string>> {
   const rows = await typed(tx, heldKeyRow)`
-    select s.workspace_id as "workspaceId", s.audience_id as "audienceId", s.address_hash as hash from suppression s
+    select s.workspace_id as "workspaceId", s.audience_id as "audienceId", s.address_hash as hash
+      from suppression s
     join unnest(${keys.map((k) => k.workspaceId)}::uuid[], ${keys.map((k) => k.audienceId)}::uuid[],
                 ${keys.map((k) => k.hash.toString("hex"))}::text[]) as k(workspace_id, audience_id, hash)
-      on s.workspace_id = k.workspace_id and s.audience_id = k.audience_id and s.address_hash = decode(k.hash, 'hex')`.execute();
+      on s.workspace_id = k.workspace_id and s.audience_id = k.audience_id
+        and s.address_hash = decode(k.hash, 'hex')`.execute();
   return new Set(rows.map(heldName));
 }
 
-/** Stores hashes of unsubscribed contacts, and deletes those of others. The caller has locked the audiences. */
+/**
+ * Stores hashes of unsubscribed contacts, and deletes those of others. The caller has locked the audiences.
+ */
 export function keepSuppressed(
   tx: Tx | Sql,
   keys: readonly (HeldKey & { isUnsubscribed: boolean })[],
@@ -328,13 +347,14 @@ export function keepSuppressed(
   if (free.length > 0)
     statements.push(tx`
       delete from suppression s using ${columnsOf(free)}
-      where s.workspace_id = k.workspace_id and s.audience_id = k.audience_id and s.address_hash = decode(k.hash, 'hex')`);
+      where s.workspace_id = k.workspace_id and s.audience_id = k.audience_id
+        and s.address_hash = decode(k.hash, 'hex')`);
   return statements;
 }
 
 /**
- * Removes contacts and everything kept about them; the mail to them is the erasure's business. They are locked in the
- * order of their ids, as by everyone who keeps several from being erased.
+ * Removes contacts and everything kept about them; the mail to them is the erasure's business. They are
+ * locked in the order of their ids, as by everyone who keeps several from being erased.
  */
 export function deleteContacts(
   tx: Tx | Sql,
@@ -342,12 +362,14 @@ export function deleteContacts(
   now: Date,
 ): Statement[] {
   const gone = () => tx`
-    unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id)}::uuid[]) as g(workspace_id, id)`;
+    unnest(${contacts.map((c) => c.workspaceId)}::uuid[],
+      ${contacts.map((c) => c.id)}::uuid[]) as g(workspace_id, id)`;
   return [
     // in the order of their keys, as events keep contacts from being erased
     tx`
       with held as materialized (
-        select t.workspace_id, t.id from contact t join ${gone()} on t.workspace_id = g.workspace_id and t.id = g.id
+        select t.workspace_id, t.id from contact t join ${gone()} on t.workspace_id = g.workspace_id
+          and t.id = g.id
         order by t.workspace_id, t.id for update of t
       )
       delete from contact t using held g where t.workspace_id = g.workspace_id and t.id = g.id`,
@@ -360,7 +382,8 @@ export function deleteContacts(
 
 function columns(sql: Tx | Sql) {
   return sql`c.workspace_id as "workspaceId", c.id, c.audience_id as "audienceId", c.identity, c.email,
-    c.first_name as "firstName", c.last_name as "lastName", c.properties, c.tags, c.status, c.created_at as "createdAt",
+    c.first_name as "firstName", c.last_name as "lastName", c.properties, c.tags, c.status,
+      c.created_at as "createdAt",
     c.updated_at as "updatedAt", c.archived_at as "archivedAt"`;
 }
 

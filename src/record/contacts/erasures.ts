@@ -1,10 +1,10 @@
 /**
- * Erasures at work: the mail to erased addresses is looked through day by day, from the newest back to the oldest
- * partition, and forward within a day. Each step is small and may be repeated, so an erasure survives a crash; and a
- * send of the workspace waits at most until a few hundred e-mails are rewritten.
+ * Erasures at work: the mail to erased addresses is looked through day by day, from the newest back to the
+ * oldest partition, and forward within a day. Each step is small and may be repeated, so an erasure survives
+ * a crash; and a send of the workspace waits at most until a few hundred e-mails are rewritten.
  *
- * Until an erasure begins, other erased contacts of the workspace join it: an audience of millions needs only a few
- * passes over the mail, two when a pass takes longer than emptying the audience.
+ * Until an erasure begins, other erased contacts of the workspace join it: an audience of millions needs only
+ * a few passes over the mail, two when a pass takes longer than emptying the audience.
  */
 
 import { DAY_MS } from "../../clock.ts";
@@ -87,8 +87,10 @@ export function insertErasures(tx: Tx | Sql, contacts: readonly Erased[], now: D
     with gathering as (
       insert into erasure (workspace_id, id, next_day)
       select workspace_id, id, ${newestDay}
-      from unnest(${workspaceIds}::uuid[], ${workspaceIds.map(() => newId(now.getTime()))}::uuid[]) as e(workspace_id, id)
-      on conflict (workspace_id) where not is_begun do update set next_day = greatest(erasure.next_day, excluded.next_day)
+      from unnest(${workspaceIds}::uuid[],
+        ${workspaceIds.map(() => newId(now.getTime()))}::uuid[]) as e(workspace_id, id)
+      on conflict (workspace_id) where not is_begun do update
+        set next_day = greatest(erasure.next_day, excluded.next_day)
       returning workspace_id, id
     ), remembered as (
       insert into erased_contact (workspace_id, erasure_id, contact_id)
@@ -107,18 +109,21 @@ export function insertErasures(tx: Tx | Sql, contacts: readonly Erased[], now: D
 }
 
 /**
- * The next to work on, of one workspace or of all: what is begun first, and then the oldest. Nobody joins it any more.
+ * The next to work on, of one workspace or of all: what is begun first, and then the oldest. Nobody joins it
+ * any more.
  */
 export async function beginErasure(sql: Sql, workspaceId: string | null): Promise<Erasure | null> {
   const [begun] = await typed(sql, omit(erasureRow, "only"))`
     update erasure e set is_begun = true
-    from (select workspace_id, id from erasure where ${workspaceId}::uuid is null or workspace_id = ${workspaceId}
+    from (select workspace_id, id from erasure where ${workspaceId}::uuid is null
+      or workspace_id = ${workspaceId}
           order by is_begun desc, id limit 1) as next
     where e.workspace_id = next.workspace_id and e.id = next.id
     returning e.workspace_id as "workspaceId", e.id, e.next_day as "nextDay", e.next_id as "nextId"`;
   if (!begun) return null;
   const [first, second] = await typed(sql, { identity: text })`
-    select identity from erased_address where workspace_id = ${begun.workspaceId} and erasure_id = ${begun.id} limit 2`;
+    select identity from erased_address where workspace_id = ${begun.workspaceId}
+      and erasure_id = ${begun.id} limit 2`;
   return { ...begun, only: first && !second ? first.identity : null };
 }
 
@@ -158,7 +163,9 @@ export async function eraseStep(
   return to === null ? moveOn(sql, erasure, nextDay - 1, null) : moveOn(sql, erasure, nextDay, to);
 }
 
-/** Who of those that these mails name is erased: an erasure may be of more people than anybody should hold. */
+/**
+ * Who of those that these mails name is erased: an erasure may be of more people than anybody should hold.
+ */
 async function erasedAmong(
   sql: Sql,
   { workspaceId, id, only }: Erasure,
@@ -168,7 +175,8 @@ async function erasedAmong(
   const named = [...new Set(mails.flatMap(({ head }) => identitiesOf(head)))];
   const rows = await typed(sql, { identity: text })`
     select a.identity from unnest(${named}::text[]) as n(identity)
-    join erased_address a on a.workspace_id = ${workspaceId} and a.erasure_id = ${id} and a.identity = n.identity`;
+    join erased_address a on a.workspace_id = ${workspaceId} and a.erasure_id = ${id}
+      and a.identity = n.identity`;
   return new Set(rows.map(({ identity }) => identity));
 }
 
@@ -185,8 +193,10 @@ async function forgetSome(sql: Sql, { workspaceId, id }: Erasure, now: Date, mos
     await Promise.all(forgetContacts(tx, contacts, now, most));
     await tx`
       delete from erased_contact x
-      using unnest(${contacts.map((c) => c.workspaceId)}::uuid[], ${contacts.map((c) => c.id)}::uuid[]) as c(workspace_id, id)
-      where x.workspace_id = c.workspace_id and x.erasure_id = ${id} and x.contact_id = c.id and not ${isRemembered(tx)}`;
+      using unnest(${contacts.map((c) => c.workspaceId)}::uuid[],
+        ${contacts.map((c) => c.id)}::uuid[]) as c(workspace_id, id)
+      where x.workspace_id = c.workspace_id and x.erasure_id = ${id} and x.contact_id = c.id
+        and not ${isRemembered(tx)}`;
     return true;
   });
 }
@@ -214,8 +224,10 @@ async function dropAddresses(sql: Sql, erasure: Erasure, { addresses }: EraseSiz
   if (isMore) return erasure;
   await sql`
     delete from erasure e where workspace_id = ${workspaceId} and id = ${id}
-      and not exists (select from erased_address a where a.workspace_id = e.workspace_id and a.erasure_id = e.id)
-      and not exists (select from erased_contact c where c.workspace_id = e.workspace_id and c.erasure_id = e.id)`;
+      and not exists (select from erased_address a where a.workspace_id = e.workspace_id
+        and a.erasure_id = e.id)
+      and not exists (select from erased_contact c where c.workspace_id = e.workspace_id
+        and c.erasure_id = e.id)`;
   return null;
 }
 
@@ -248,8 +260,8 @@ async function mailsBetween(
   from: string,
   to: string,
 ): Promise<RedactableEmail[]> {
-  // one plain address is looked for by Postgres; several, or one that its lower() may not know, by strike. So is each
-  // quoted local part: it may be the same one, spelt with quotes and backslashes.
+  // one plain address is looked for by Postgres; several, or one that its lower() may not know, by strike. So
+  // is each quoted local part: it may be the same one, spelt with quotes and backslashes.
   const isPlain = only !== null && /^[\x20-\x7e]*$/.test(only) && !/["\\%_]/.test(only);
   const local = isPlain ? `%${only.slice(0, only.lastIndexOf("@") + 1)}%` : null;
   return typed(sql, redactableEmailRow)`
@@ -304,19 +316,25 @@ async function saveRedacted(
   const ids = redacted.map(({ id }) => id);
   const over = redacted.filter(({ isOver }) => isOver).map(({ id }) => id);
   await tx`
-    update email e set head = s.head::json, status = s.status, marks = s.marks, history = s.history::jsonb, updated_at = ${now}
+    update email e set head = s.head::json, status = s.status, marks = s.marks, history = s.history::jsonb,
+      updated_at = ${now}
     from unnest(${ids}::uuid[], ${redacted.map(({ head }) => JSON.stringify(head))}::text[],
-                ${redacted.map(({ status }) => status)}::text[], ${redacted.map(({ marks }) => marks)}::text[],
+                ${redacted.map(({ status }) => status)}::text[],
+                  ${redacted.map(({ marks }) => marks)}::text[],
                 ${redacted.map(({ history }) => (history ? JSON.stringify(history) : null))}::text[])
       as s(id, head, status, marks, history)
-    where e.workspace_id = ${workspaceId} and e.id = s.id and e.id between ${ids[0] as string} and ${ids.at(-1) as string}`;
+    where e.workspace_id = ${workspaceId} and e.id = s.id and e.id between ${ids[0] as string}
+      and ${ids.at(-1) as string}`;
   await tx`
     update body set html = null, plain = null, extra = null
     where workspace_id = ${workspaceId} and id = any(${over}::uuid[])
       and id between ${ids[0] as string} and ${ids.at(-1) as string}`;
 }
 
-/** Erases some contacts of an audience that was deleted, and the audience after the last; null when there is none. */
+/**
+ * Erases some contacts of an audience that was deleted, and the audience after the last; null when there is
+ * none.
+ */
 /** Whether there is an erasure to work on, or an audience to empty. */
 export function hasErasures(sql: Sql) {
   return sql`(exists (select from erasure) or exists (select from audience where deleted_at is not null))`;
@@ -336,7 +354,8 @@ export async function emptyDeletedAudience(sql: Sql, now: Date, most: number): P
       await Promise.all([...deleteContacts(tx, contacts, now), insertErasures(tx, contacts, now)]);
     } else {
       const freed = await tx`
-        delete from suppression where workspace_id = ${workspaceId} and audience_id = ${id} and address_hash = any(array(
+        delete from suppression where workspace_id = ${workspaceId} and audience_id = ${id}
+          and address_hash = any(array(
           select address_hash from suppression where workspace_id = ${workspaceId} and audience_id = ${id}
           limit ${most}))`;
       if (freed.count >= most) return freed.count;

@@ -1,4 +1,6 @@
-/** Imports of contacts that the API began, and how far they have come. One whose process is gone has failed. */
+/**
+ * Imports of contacts that the API began, and how far they have come. One whose process is gone has failed.
+ */
 import type { Sql } from "../db/connect.ts";
 import { integer, oneOf, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 import type { Page } from "../mail/read.ts";
@@ -54,7 +56,8 @@ export async function noteImport(
   now: Date,
 ): Promise<void> {
   await sql`
-    update contact_import set status = ${status}, total = ${total}, created = ${created}, updated = ${updated},
+    update contact_import set status = ${status}, total = ${total}, created = ${created},
+      updated = ${updated},
       skipped = ${skipped}, failed = ${failed}, seen_at = ${now},
       completed_at = ${status === "completed" || status === "failed" ? now : null}
     where workspace_id = ${workspaceId} and id = ${id} and completed_at is null`;

@@ -1,13 +1,14 @@
 /**
- * Columns of many rows as one parameter each. The driver would quote and escape every element of an array, and Postgres
- * would parse it byte by byte: for the columns of an e-mail this was a fifth of the cost of its insert.
+ * Columns of many rows as one parameter each. The driver would quote and escape every element of an array,
+ * and Postgres would parse it byte by byte: for the columns of an e-mail this was a fifth of the cost of its
+ * insert.
  */
 import { randomBytes } from "node:crypto";
 import type { Sql, Statement, Tx } from "./connect.ts";
 
 /**
- * Elements that need no quotes (ids, numbers, times, booleans, words of ours), as Postgres writes an array of any such
- * type.
+ * Elements that need no quotes (ids, numbers, times, booleans, words of ours), as Postgres writes an array of
+ * any such type.
  */
 export function plainArray(elements: readonly (string | number | boolean | null)[]): string {
   return `{${elements.map((element) => element ?? "null").join()}}`;
@@ -19,9 +20,10 @@ type ColumnType = "bool" | "float8" | "int" | "text" | "timestamptz" | "uuid" | 
 export type Columns<Row> = Record<string, readonly [ColumnType, (row: Row) => CellValue]>;
 
 /**
- * Columns of many rows, as a SELECT list without FROM. What is the same in all rows is one value, anything else an array
- * that is spread over them: the mails of a sender differ in little but id and text, and for them this saves a quarter of
- * what an insert costs Postgres. A tenth comes of there being no FROM, whose rows are copied once more.
+ * Columns of many rows, as a SELECT list without FROM. What is the same in all rows is one value, anything
+ * else an array that is spread over them: the mails of a sender differ in little but id and text, and for
+ * them this saves a quarter of what an insert costs Postgres. A tenth comes of there being no FROM, whose
+ * rows are copied once more.
  */
 export function columns<Row>(tx: Sql | Tx, rows: readonly Row[], of: Columns<Row>) {
   const cells = Object.values(of).map(([, pick]) => rows.map(pick));
@@ -37,8 +39,8 @@ export function columns<Row>(tx: Sql | Tx, rows: readonly Row[], of: Columns<Row
 type RowShape = readonly boolean[];
 
 /**
- * Each shape is another statement, which every connection keeps with its plan: up to 0.7 MB for e-mails of 39 days, and
- * senders could make thousands of shapes.
+ * Each shape is another statement, which every connection keeps with its plan: up to 0.7 MB for e-mails of 39
+ * days, and senders could make thousands of shapes.
  */
 const SHAPES_MAX = 24;
 const SHAPES = new Map<string, RowShape[]>();

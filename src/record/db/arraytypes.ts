@@ -1,7 +1,7 @@
 /**
- * Array types as parameters and in results. postgres.js learns them with a query of its own on every new connection;
- * nobody awaits that query, so its failure ended the process. Here they are given: a type that is missing arrives as
- * text, and an array given for it is refused by Postgres. Arrays have one dimension.
+ * Array types as parameters and in results. postgres.js learns them with a query of its own on every new
+ * connection; nobody awaits that query, so its failure ended the process. Here they are given: a type that is
+ * missing arrives as text, and an array given for it is refused by Postgres. Arrays have one dimension.
  */
 import type { PostgresType } from "postgres";
 
@@ -11,7 +11,10 @@ type Read = (text: string) => Element;
 const asText: Read = (text) => text;
 const asNumber: Read = (text) => Number(text);
 
-/** The oids of the array types are the same in every Postgres. Elements are read as the driver reads the scalar. */
+/**
+ * The oids of the array types are the same in every Postgres. Elements are read as the driver reads the
+ * scalar.
+ */
 const ARRAY_TYPES: Record<string, { oid: number; read: Read }> = {
   bool: { oid: 1000, read: (text) => text === "t" },
   int2: { oid: 1005, read: asNumber },

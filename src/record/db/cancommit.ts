@@ -1,4 +1,7 @@
-/** Whether mail could be committed: a transaction that is given a number, over the connections that commits use. */
+/**
+ * Whether mail could be committed: a transaction that is given a number, over the connections that commits
+ * use.
+ */
 import type { Sql } from "./connect.ts";
 import { isRefusal } from "./lost.ts";
 import { boolean, text, typed } from "./rowshape.ts";
@@ -11,7 +14,8 @@ export async function canCommit(commits: Sql): Promise<string | null> {
   try {
     const [row] = await commits.begin(
       (tx) => typed(tx, { xid: text, isReadOnly: boolean })`
-        select pg_current_xact_id()::text as xid, current_setting(${"transaction_read_only"})::boolean as "isReadOnly"`,
+        select pg_current_xact_id()::text as xid,
+          current_setting(${"transaction_read_only"})::boolean as "isReadOnly"`,
     );
     return row?.isReadOnly ? STANDBY : null;
   } catch (error) {

@@ -1,7 +1,8 @@
 /**
- * Connections to Postgres: small separate pools, so that a slow read cannot hold up a commit, each with a statement
- * timeout. The sockets are made here because postgres.js leaves Nagle's algorithm on (a 500-row write took 75 ms
- * instead of 6), and because on the same machine a unix socket is faster still: `?socket=/folder` in the url names it.
+ * Connections to Postgres: small separate pools, so that a slow read cannot hold up a commit, each with a
+ * statement timeout. The sockets are made here because postgres.js leaves Nagle's algorithm on (a 500-row
+ * write took 75 ms instead of 6), and because on the same machine a unix socket is faster still:
+ * `?socket=/folder` in the url names it.
  */
 import { readFileSync } from "node:fs";
 import { connect as connectSocket, isIP } from "node:net";
@@ -48,9 +49,9 @@ const POOLS: Record<PoolName, PoolSize> = {
 };
 
 /**
- * Postgres answers within the statement timeout, unless a statement sets its own. We wait through a pause of some
- * seconds and for a slow connection: on an overloaded machine, connecting again makes it worse. Callers have their own
- * deadlines.
+ * Postgres answers within the statement timeout, unless a statement sets its own. We wait through a pause of
+ * some seconds and for a slow connection: on an overloaded machine, connecting again makes it worse. Callers
+ * have their own deadlines.
  */
 const SILENT_TIMEOUTS_MAX = 15;
 const SILENT_READ_TIMEOUTS_MAX = 5;
@@ -87,7 +88,8 @@ export function connectRecord(url: string, pool: PoolName, timeoutMs: number, wa
         ? connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` })
         : connectSocket({ host: host as string, port: port as number, noDelay: true }),
     client: ({ socket, onLost }) => {
-      // `socket` is read by the driver but absent from its types; it must hand back an unconnected socket at once
+      // `socket` is read by the driver but absent from its types; it must hand back an unconnected socket at
+      // once
       const options = {
         socket,
         onclose: onLost,
@@ -121,7 +123,8 @@ function settingsOf(pool: PoolName, timeoutMs: number): Record<string, string | 
   if (pool === "retention") return RETENTION;
   return {
     ...hotStatements(timeoutMs),
-    // settling locks e-mails in the order in which its plan finds them: by index, that of their keys (lockorder.ts)
+    // settling locks e-mails in the order in which its plan finds them: by index, that of their keys
+    // (lockorder.ts)
     ...(pool === "settling" ? { enable_bitmapscan: "off" } : {}),
     // data that a crash may lose does not wait for the disk, and commits do not wait behind it
     ...(pool === "hints" ? { synchronous_commit: "off" } : {}),
@@ -140,7 +143,10 @@ export function streamingClient(url: string): postgres.Sql {
   });
 }
 
-/** A connection to a pooler has no settings of its own: what a transaction needs it sets for itself, in the same message. */
+/**
+ * A connection to a pooler has no settings of its own: what a transaction needs it sets for itself, in the
+ * same message.
+ */
 function beginWith(settings: Record<string, string | number>): string {
   return ["begin", ...Object.entries(settings).map(([name, value]) => `set local ${name} = '${value}'`)].join(
     "; ",
@@ -156,8 +162,8 @@ export function isRefusedByPooler(error: unknown): boolean {
 const RETENTION = { statement_timeout: 30_000, lock_timeout: 1_000 };
 
 /**
- * Statements that run thousands of times are planned once, by index. A plan made while a day's partition was still
- * empty scans it, and went on scanning it at 100,000 rows: settling fell from 7,000 to 2,000 e-mails/s.
+ * Statements that run thousands of times are planned once, by index. A plan made while a day's partition was
+ * still empty scans it, and went on scanning it at 100,000 rows: settling fell from 7,000 to 2,000 e-mails/s.
  */
 function hotStatements(timeoutMs: number) {
   return {
@@ -197,7 +203,10 @@ function readUrl(url: string): ReadUrl {
   };
 }
 
-/** As libpq reads them: who names an authority wants it to be verified. `prefer` is not offered: it protects nothing. */
+/**
+ * As libpq reads them: who names an authority wants it to be verified. `prefer` is not offered: it protects
+ * nothing.
+ */
 function tlsOf(host: string, mode: string | null, authority: string | null): ConnectionOptions | null {
   const wanted = mode ?? (authority === null ? "disable" : "verify-full");
   if (wanted === "disable") return null;

@@ -1,6 +1,6 @@
 /**
- * A copy of all rows in one snapshot, and back into an empty database: text of COPY, with the migrations that it needs. It
- * asks for no program of a fitting version, and a later build restores it and goes on migrating.
+ * A copy of all rows in one snapshot, and back into an empty database: text of COPY, with the migrations that
+ * it needs. It asks for no program of a fitting version, and a later build restores it and goes on migrating.
  *
  *   {"postrider": "backup", ...}            a line of JSON: migrations, partitions, sequences
  *   {"table": "email", "columns": [...]}    a line of JSON, then its rows as COPY writes them, then `\.`
@@ -53,7 +53,8 @@ export async function dump(url: string, out: Writable): Promise<DumpSummary> {
           rows += linesIn(piece);
           await write(out, piece);
         }
-        // the client stops its socket when rows wait, and forgets that when the last ones come in one packet with the end
+        // the client stops its socket when rows wait, and forgets that when the last ones come in one packet
+        // with the end
         copied._read(0);
         await write(out, `${END_OF_ROWS}\n`);
       }
@@ -158,7 +159,8 @@ async function headerOf(tx: postgres.TransactionSql): Promise<Header> {
       await tx`
       select left(relname, -9) as table, right(relname, 8) as day
       from pg_inherits join pg_class c on c.oid = inhrelid
-      where not inhdetachpending and relname ~ '^[a-z_]+_[0-9]{8}$' and pg_table_is_visible(c.oid) order by relname`,
+      where not inhdetachpending and relname ~ '^[a-z_]+_[0-9]{8}$' and pg_table_is_visible(c.oid)
+        order by relname`,
     ),
     rowsOf(
       { name: text, value: orNull(text), start: text },

@@ -1,22 +1,24 @@
 /**
  * Group commit: many entries, one transaction.
  *
- * No timer: while one transaction is in flight the next group gathers, so an idle engine commits at once and a busy one
- * writes thousands of rows per statement. A transaction is two round trips: lock and read; then, decided, write
- * everything and commit; three where the locked rows show that more must be read. The kind of entry decides what is
- * read, decided and written.
+ * No timer: while one transaction is in flight the next group gathers, so an idle engine commits at once and
+ * a busy one writes thousands of rows per statement. A transaction is two round trips: lock and read; then,
+ * decided, write everything and commit; three where the locked rows show that more must be read. The kind of
+ * entry decides what is read, decided and written.
  *
- * Promises: an entry gets its verdict only after the commit. One entry that is refused or broken never fails its
- * neighbours: a group that aborts is halved and tried again, down to single entries. A group that lost a deadlock is
- * tried again as it is. A group that took too long makes the next ones smaller, until groups succeed again.
+ * Promises: an entry gets its verdict only after the commit. One entry that is refused or broken never fails
+ * its neighbours: a group that aborts is halved and tried again, down to single entries. A group that lost a
+ * deadlock is tried again as it is. A group that took too long makes the next ones smaller, until groups
+ * succeed again.
  *
- * When a connection dies, what matters is whether the commit had been sent: before it, nothing was written; after it,
- * Postgres is asked for the fate of exactly that transaction. If that cannot be learnt in time the answer is `unknown`.
- * It is `unknown` too when Postgres crashed or failed over meanwhile, and has a committed transaction of that number:
- * numbers of transactions that never reached the disk are given again.
+ * When a connection dies, what matters is whether the commit had been sent: before it, nothing was written;
+ * after it, Postgres is asked for the fate of exactly that transaction. If that cannot be learnt in time the
+ * answer is `unknown`. It is `unknown` too when Postgres crashed or failed over meanwhile, and has a
+ * committed transaction of that number: numbers of transactions that never reached the disk are given again.
  *
- * Large entries have their own lane and connections, so that nobody else waits while megabytes are written. What can be
- * written without locks is written first, a piece at a time, so that a large entry holds locks no longer than others.
+ * Large entries have their own lane and connections, so that nobody else waits while megabytes are written.
+ * What can be written without locks is written first, a piece at a time, so that a large entry holds locks no
+ * longer than others.
  *
  * Refuses more than its limit of rows and bytes in hand at once (`takeRoom`).
  */
@@ -61,11 +63,14 @@ const QUEUED_TIMEOUTS_MAX = 2.5;
 export interface Transaction<Entry, Verdict> {
   /** What is written before anything is locked: rows under fresh ids, which nobody else knows. */
   ahead?(tx: Tx): Statement[];
-  /** Executed right after `begin`, in one round trip where it can be: locks first, in an order that everyone keeps. */
+  /**
+   * Executed right after `begin`, in one round trip where it can be: locks first, in an order that everyone
+   * keeps.
+   */
   read(tx: Tx): Promise<void>;
   /**
-   * Decides every entry, and hands back what is executed before the commit, in this order. `now` is the time of the
-   * transaction, in ms.
+   * Decides every entry, and hands back what is executed before the commit, in this order. `now` is the time
+   * of the transaction, in ms.
    */
   write(tx: Tx, now: number): Statement[];
   verdictOf(entry: Entry): Verdict;
@@ -75,7 +80,9 @@ export interface Transaction<Entry, Verdict> {
 
 /** Failures of an entry that the group commit itself reports. */
 export type Uncommitted =
-  /** Certainly not written. `isBroken`: Postgres refuses this very entry, now and whenever it is tried again. */
+  /**
+   * Certainly not written. `isBroken`: Postgres refuses this very entry, now and whenever it is tried again.
+   */
   | { kind: "failed"; error: unknown; isBroken: boolean }
   /** The outcome cannot be learnt. */
   | { kind: "unknown"; error: unknown };
@@ -201,7 +208,10 @@ class Lane<Entry, Verdict> {
     this.#running = null;
   }
 
-  /** Who waited for long is told that nothing was done, rather than left to be done after the caller has given up. */
+  /**
+   * Who waited for long is told that nothing was done, rather than left to be done after the caller has given
+   * up.
+   */
   #refuseLate(): void {
     const oldest = performance.now() - QUEUED_TIMEOUTS_MAX * this.#options.timeoutMs;
     const [first] = this.#queue;
@@ -353,7 +363,10 @@ const NUMBER_NOT_YET_GIVEN = "22023";
 
 const incarnations = new WeakMap<object, Promise<string | null>>();
 
-/** Asked once on each connection, which outlives neither a crash nor a failover; null when it could not be learnt. */
+/**
+ * Asked once on each connection, which outlives neither a crash nor a failover; null when it could not be
+ * learnt.
+ */
 function incarnationOf(connection: Reserved): Promise<string | null> {
   const known = incarnations.get(connection.backend);
   if (known) return known;
@@ -463,7 +476,10 @@ async function sendInTurns(writes: readonly Statement[]): Promise<void> {
   }
 }
 
-/** Waits for all, then throws the first error: a pipeline must be read to its end before the next thing is said. */
+/**
+ * Waits for all, then throws the first error: a pipeline must be read to its end before the next thing is
+ * said.
+ */
 export async function settled<T extends readonly Promise<unknown>[]>(
   promises: [...T],
 ): Promise<{ [K in keyof T]: Awaited<T[K]> }> {

@@ -1,29 +1,33 @@
 /**
- * The order in which rows are locked, for every transaction and every statement. Transactions that keep it may wait for
- * each other, but cannot deadlock.
+ * The order in which rows are locked, for every transaction and every statement. Transactions that keep it
+ * may wait for each other, but cannot deadlock.
  *
  * Rules
  * 1. Tables are locked in the order of LOCK_ORDER. What a transaction has locked already it may lock again.
- * 2. Rows of one table are locked in the order of their primary key, in one statement: `select ... order by ... for
- *    update`, or that as a materialized `with` in front of an update or delete. An update or delete alone locks in the
- *    order of its plan, which is any order. An upsert locks in the order of its input.
- *    Who waits for rows of one table in two statements locks all of them before, or keeps to the order in both together.
- * 3. Rows that are `skip locked` may be locked in any order and at any time, since that waits for nobody; from then on
- *    they count as locked. Rows that are inserted under fresh ids may be inserted at any time: nobody else knows them.
- * 4. Rows of GUARDED tables are locked by nobody but holders of the named lock, except by statements that lock nothing
- *    else. They need no order.
+ * 2. Rows of one table are locked in the order of their primary key, in one statement:
+ *    `select ... order by ... for update`, or that as a materialized `with` in front of an update or delete.
+ *    An update or delete alone locks in the order of its plan, which is any order. An upsert locks in the
+ *    order of its input. Who waits for rows of one table in two statements locks all of them before, or keeps
+ *    to the order in both together.
+ * 3. Rows that are `skip locked` may be locked in any order and at any time, since that waits for nobody;
+ *    from then on they count as locked. Rows that are inserted under fresh ids may be inserted at any time:
+ *    nobody else knows them.
+ * 4. Rows of GUARDED tables are locked by nobody but holders of the named lock, except by statements that
+ *    lock nothing else. They need no order.
  *
- * Foreign keys lock the parent after the child is written, against deletion only (`key share`). Nothing deletes a
- * workspace, and who locks one `for update` (keys.ts) holds nothing at that time that others wait for.
+ * Foreign keys lock the parent after the child is written, against deletion only (`key share`). Nothing
+ * deletes a workspace, and who locks one `for update` (keys.ts) holds nothing at that time that others wait
+ * for.
  *
- * E-mails of several workspaces are the exception to rule 2. settle.ts updates a thousand rows without a statement that
- * locks them first, which would double its price: its plan takes them partition by partition, within each in the order
- * of their key. For the e-mails of one workspace that is the order of their ids. Everybody else who locks e-mails of
- * several workspaces skips those that are locked.
+ * E-mails of several workspaces are the exception to rule 2. settle.ts updates a thousand rows without a
+ * statement that locks them first, which would double its price: its plan takes them partition by partition,
+ * within each in the order of their key. For the e-mails of one workspace that is the order of their ids.
+ * Everybody else who locks e-mails of several workspaces skips those that are locked.
  *
  * Not here: the schema itself. Partitions are made and dropped in transactions of their own.
  *
- * test/fault/writers-never-deadlock.test.ts holds every writer against this file, alone and against every other.
+ * test/fault/writers-never-deadlock.test.ts holds every writer against this file, alone and against every
+ * other.
  */
 export const LOCK_ORDER = [
   "report", // taken before whatever it changes

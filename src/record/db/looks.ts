@@ -1,10 +1,10 @@
 /**
- * What a process looks for in Postgres a few times a second, in one statement: whether there is work, and what others
- * have changed. Each part asks a question of its own and works only when the answer says so; an idle process costs a
- * statement for each look, not one for each part.
+ * What a process looks for in Postgres a few times a second, in one statement: whether there is work, and
+ * what others have changed. Each part asks a question of its own and works only when the answer says so; an
+ * idle process costs a statement for each look, not one for each part.
  *
- * Promises: each question is asked anew within its period and the time of one answer, whatever became of Redis. A
- * question is cheap where nothing is to be done: an index finds nothing.
+ * Promises: each question is asked anew within its period and the time of one answer, whatever became of
+ * Redis. A question is cheap where nothing is to be done: an index finds nothing.
  */
 import type { Sql, Statement } from "./connect.ts";
 import { isRefusal } from "./lost.ts";
@@ -86,7 +86,9 @@ export class Looks {
     this.#plan();
   }
 
-  /** Of what Postgres refuses or takes too long for, one question may be the cause: each is asked alone then. */
+  /**
+   * Of what Postgres refuses or takes too long for, one question may be the cause: each is asked alone then.
+   */
   async #answer(asked: readonly RegularQuestion[]): Promise<{ error: unknown } | null> {
     try {
       const askedAt = performance.now();

@@ -1,8 +1,9 @@
 import { codeOf } from "../../caught.ts";
 
 /**
- * What an error says about a statement whose answer was lost: that it was certainly not done, or that nobody knows. Of a
- * transaction nothing is done before its commit was sent; of a connection that Postgres never let in, nothing at all.
+ * What an error says about a statement whose answer was lost: that it was certainly not done, or that nobody
+ * knows. Of a transaction nothing is done before its commit was sent; of a connection that Postgres never let
+ * in, nothing at all.
  */
 
 const undone = new WeakSet<object>();

@@ -1,7 +1,7 @@
 /**
- * Brings the schema up to date: numbered files, each in a transaction of its own, under an advisory lock, so that any
- * number of processes may start at once. A file that was changed after it was applied stops the start. If no migration
- * is missing, no statement needs the owner of the tables.
+ * Brings the schema up to date: numbered files, each in a transaction of its own, under an advisory lock, so
+ * that any number of processes may start at once. A file that was changed after it was applied stops the
+ * start. If no migration is missing, no statement needs the owner of the tables.
  */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
@@ -66,7 +66,10 @@ function filesOf(only: readonly AppliedMigration[]): Migration[] {
 
 type Applied = Map<string, string>;
 
-/** By name, with their checksums. The lock is that of a transaction: a pooler may give the connection to another. */
+/**
+ * By name, with their checksums. The lock is that of a transaction: a pooler may give the connection to
+ * another.
+ */
 async function readApplied(tx: Tx): Promise<Applied> {
   await tx`select pg_advisory_xact_lock(${MIGRATION_LOCK})`;
   if (!(await isThere(tx, "migration")))
@@ -101,7 +104,10 @@ async function apply(sql: Sql, file: Migration, listener: MigrationListener): Pr
   if (isApplied) listener.applied?.(file.name);
 }
 
-/** Behind a migration that waits for a table everybody else waits for it too, and a backup may read it for hours. */
+/**
+ * Behind a migration that waits for a table everybody else waits for it too, and a backup may read it for
+ * hours.
+ */
 async function untilLocked<T>(work: () => Promise<T>, onWait: () => void): Promise<T> {
   for (let waits = 0; ; waits++) {
     try {

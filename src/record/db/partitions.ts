@@ -1,13 +1,13 @@
 /**
- * Partitions of `email`, `email_ending`, `body` and `request` by the day of the id's time, of `outbox` by the day of writing and of
- * `webhook_attempt` by the day of the attempt (UTC): made ahead by any role, dropped by retention. An id outside every
- * partition cannot be written, so the days ahead are made long
- * before they are needed.
+ * Partitions of `email`, `email_ending`, `body` and `request` by the day of the id's time, of `outbox` by the
+ * day of writing and of `webhook_attempt` by the day of the attempt (UTC): made ahead by any role, dropped by
+ * retention. An id outside every partition cannot be written, so the days ahead are made long before they are
+ * needed.
  *
- * Promises: making or dropping one does not wait for readers or writers of the parent, and they do not wait for it.
- * `create table ... partition of` and a plain `detach` would lock the parent exclusively: while they wait for one
- * reader, every send waits behind them. Attaching, and detaching concurrently, only keep out other changes of the
- * schema.
+ * Promises: making or dropping one does not wait for readers or writers of the parent, and they do not wait
+ * for it. `create table ... partition of` and a plain `detach` would lock the parent exclusively: while they
+ * wait for one reader, every send waits behind them. Attaching, and detaching concurrently, only keep out
+ * other changes of the schema.
  */
 
 import { DAY_MS } from "../../clock.ts";
@@ -24,8 +24,8 @@ const TABLES = ["email", "email_ending", "body", "outbox", "request", "webhook_a
 /** By a time, and not by an id. */
 const BY_TIME: readonly string[] = ["outbox", "webhook_attempt"];
 /**
- * A table that only grows looks the same when it is half as large again: at a tenth, analysing it took 3% of all CPU while
- * mail came fast.
+ * A table that only grows looks the same when it is half as large again: at a tenth, analysing it took 3% of
+ * all CPU while mail came fast.
  */
 const STORAGE = {
   email:
@@ -52,7 +52,8 @@ export type Partition = RowOf<typeof partitionRow>;
 export async function listPartitions(sql: Sql | Tx): Promise<Partition[]> {
   return typed(sql, partitionRow)`
     select relname as name, left(relname, -9) as table, right(relname, 8) as day,
-           case when inhrelid is null then 'detached' when inhdetachpending then 'pending' else 'attached' end as state
+           case when inhrelid is null then 'detached' when inhdetachpending then 'pending'
+             else 'attached' end as state
     from pg_class c left join pg_inherits on inhrelid = c.oid
     where relkind = 'r' and pg_table_is_visible(c.oid)
       and relname ~ '^(email|email_ending|body|outbox|request|webhook_attempt)_[0-9]{8}$'

@@ -1,7 +1,7 @@
 /**
- * A pool of sessions. A statement goes over an idle session, over a new one while there are fewer than allowed, or else
- * behind the statements of the least busy one. A transaction has its session alone, until it is committed or rolled
- * back: nothing is said to a connection that the transaction did not begin on.
+ * A pool of sessions. A statement goes over an idle session, over a new one while there are fewer than
+ * allowed, or else behind the statements of the least busy one. A transaction has its session alone, until it
+ * is committed or rolled back: nothing is said to a connection that the transaction did not begin on.
  */
 import { Gauge } from "../../meter.ts";
 import { retried } from "./conflict.ts";

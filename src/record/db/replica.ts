@@ -1,10 +1,11 @@
 /**
- * A standby of Postgres that answers reads which may be some seconds old. It is looked at twice a second: how far it has
- * replayed is compared with positions that the primary told before, so that no clock is asked, and a standby that is cut
- * off from its primary is behind also when nothing is written.
+ * A standby of Postgres that answers reads which may be some seconds old. It is looked at twice a second: how
+ * far it has replayed is compared with positions that the primary told before, so that no clock is asked, and
+ * a standby that is cut off from its primary is behind also when nothing is written.
  *
- * Promises: what is read here was true at most LAG_MS_MAX ago. While the standby is away, behind, or none of this
- * primary, the primary answers, also what was asked before this was noticed: no request fails because of the standby.
+ * Promises: what is read here was true at most LAG_MS_MAX ago. While the standby is away, behind, or none of
+ * this primary, the primary answers, also what was asked before this was noticed: no request fails because of
+ * the standby.
  */
 import { DAY_MS } from "../../clock.ts";
 import { Counter, Gauge } from "../../meter.ts";
@@ -187,8 +188,10 @@ function relationTrouble(own: LookedAt | null, other: LookedAt): ReplicaTrouble 
 
 async function lookAt(sql: Sql, msMax: number): Promise<LookedAt | ReplicaTrouble> {
   const asked = typed(sql, lookedAtRow)`
-    select system_identifier::text as system, current_database() as database, pg_is_in_recovery() as "isStandby",
-      (case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end - '0/0')::float8 as lsn
+    select system_identifier::text as system, current_database() as database,
+      pg_is_in_recovery() as "isStandby",
+      (case when pg_is_in_recovery() then pg_last_wal_replay_lsn()
+        else pg_current_wal_lsn() end - '0/0')::float8 as lsn
     from pg_control_system()`;
   try {
     const rows = await inTime(asked, msMax);

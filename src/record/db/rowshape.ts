@@ -1,10 +1,10 @@
 /**
- * Rows as Postgres answers them. A shape names the columns of a row and the kind of each, once; the type of the row is
- * inferred from it: `type CapPolicyRow = RowOf<typeof capPolicy>`.
+ * Rows as Postgres answers them. A shape names the columns of a row and the kind of each, once; the type of
+ * the row is inferred from it: `type CapPolicyRow = RowOf<typeof capPolicy>`.
  *
- * In tests and development every answer is held to its shape: a column that is missing, that nobody expects or that is
- * of another type in Postgres, and a null where none may be, reject the statement. In production nothing is checked, and
- * `typed` hands back what it was given.
+ * In tests and development every answer is held to its shape: a column that is missing, that nobody expects
+ * or that is of another type in Postgres, and a null where none may be, reject the statement. In production
+ * nothing is checked, and `typed` hands back what it was given.
  *
  * Does not look into JSON: what that holds is promised by who writes it.
  */
@@ -59,7 +59,10 @@ export const text: ColumnKind<string> = {
   isOf: isText,
 };
 
-/** int2, int4, oid; and what a statement casts to float8 because it may be larger: times in ms, places in a log. */
+/**
+ * int2, int4, oid; and what a statement casts to float8 because it may be larger: times in ms, places in a
+ * log.
+ */
 export const integer: ColumnKind<number> = {
   ...{ name: "integer", oids: [21, 23, 26, 701], arrayOids: [1005, 1007, 1022] },
   isOf: (value): value is number => Number.isInteger(value),

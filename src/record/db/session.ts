@@ -1,10 +1,12 @@
 /**
- * One connection to Postgres: a client of postgres.js that connects once and is thrown away with its connection.
+ * One connection to Postgres: a client of postgres.js that connects once and is thrown away with its
+ * connection.
  *
- * postgres.js 3.4.9 reuses a client whose connection was lost, and carries its state over: unsent bytes go out before
- * the greeting of the next connection, an old error rejects the next statement, rows are counted on from the lost
- * result, a statement can be answered with the rows of another, and what a transaction still says to a lost connection
- * throws where nobody can catch it. A client that never connects again can do none of this.
+ * postgres.js 3.4.9 reuses a client whose connection was lost, and carries its state over: unsent bytes go
+ * out before the greeting of the next connection, an old error rejects the next statement, rows are counted
+ * on from the lost result, a statement can be answered with the rows of another, and what a transaction still
+ * says to a lost connection throws where nobody can catch it. A client that never connects again can do none
+ * of this.
  *
  * Promises: every statement is answered or rejected, at the latest when the connection is lost.
  */

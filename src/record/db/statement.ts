@@ -1,6 +1,7 @@
 /**
- * A statement that is not yet bound to a connection: it is sent when it is awaited or executed, over the connection
- * that is chosen then. Written inside another statement it is a fragment, and is never sent by itself.
+ * A statement that is not yet bound to a connection: it is sent when it is awaited or executed, over the
+ * connection that is chosen then. Written inside another statement it is a fragment, and is never sent by
+ * itself.
  */
 import postgres from "postgres";
 
@@ -31,7 +32,10 @@ export interface Tx {
 
 /** A connection that nobody else uses until it is released. */
 export interface Reserved extends Tx {
-  /** The same object each time the same connection is reserved; behind a pooler nobody knows whether it is the same. */
+  /**
+   * The same object each time the same connection is reserved; behind a pooler nobody knows whether it is the
+   * same.
+   */
   readonly backend: object;
   /** Begins a transaction, with the settings that the connection does not have. */
   begin(): Statement;
@@ -43,8 +47,8 @@ export interface Reserved extends Tx {
 /** A pool of connections. */
 export interface Sql extends Tx {
   /**
-   * Commits what `work` did when it succeeds, and hands back its result; else rolls back. `work` is done again when the
-   * transaction lost a deadlock: it must not change anything but the record.
+   * Commits what `work` did when it succeeds, and hands back its result; else rolls back. `work` is done
+   * again when the transaction lost a deadlock: it must not change anything but the record.
    */
   begin<T>(work: (tx: Tx) => T | Promise<T>): Promise<Unwrapped<T>>;
   reserve(): Promise<Reserved>;
@@ -75,7 +79,8 @@ export function writing(send: SendStatement): Tx {
 
 /** A fragment is written anew by the client that sends the whole. */
 function onto(client: Client, value: unknown): never {
-  // the driver notices it too late: it would reject the statement before this one, and mix up the answers that follow
+  // the driver notices it too late: it would reject the statement before this one, and mix up the answers
+  // that follow
   if (value === undefined) throw new TypeError("a parameter of the statement is undefined");
   if (value instanceof Unsent) return value.writtenBy(client) as never;
   if (Array.isArray(value) && value[0] instanceof Unsent)
@@ -101,7 +106,7 @@ export class Unsent implements Statement {
     return this;
   }
 
-  // biome-ignore lint/suspicious/noThenProperty: a statement is a promise that starts when somebody waits for it
+  // biome-ignore lint/suspicious/noThenProperty: a statement is a promise that starts when it is awaited
   then<A = Rows, B = never>(
     onFulfilled?: ((rows: Rows) => A | PromiseLike<A>) | null,
     onRejected?: ((error: unknown) => B | PromiseLike<B>) | null,

@@ -1,6 +1,6 @@
 /**
- * Leases on the keeper's ticks: one row per tick, taken, extended and given back by one statement each, on the clock of
- * Postgres. A holder that died is succeeded when its lease has run out.
+ * Leases on the keeper's ticks: one row per tick, taken, extended and given back by one statement each, on
+ * the clock of Postgres. A holder that died is succeeded when its lease has run out.
  */
 
 import type { TickName } from "../mail/keeperwork.ts";

@@ -1,6 +1,7 @@
 /**
- * Postgres' time, which decides what processes compare with each other: ledgers, claims, due times. A transaction has
- * one time, that of its start. A test may give another (`given`, in ms); 0 means Postgres' own.
+ * Postgres' time, which decides what processes compare with each other: ledgers, claims, due times. A
+ * transaction has one time, that of its start. A test may give another (`given`, in ms); 0 means Postgres'
+ * own.
  */
 import type { Sql, Tx } from "./connect.ts";
 import { float, onlyRow, timestamp, typed } from "./rowshape.ts";

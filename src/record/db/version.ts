@@ -1,4 +1,6 @@
-/** What a Postgres server says of itself, and which servers are old enough to lack what our statements use. */
+/**
+ * What a Postgres server says of itself, and which servers are old enough to lack what our statements use.
+ */
 import type { Sql } from "./connect.ts";
 import { integer, onlyRow, typed } from "./rowshape.ts";
 

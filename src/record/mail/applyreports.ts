@@ -1,10 +1,12 @@
 /**
- * What reports change: an e-mail's marks, status and history, and the counts of the day on which it was first sent.
+ * What reports change: an e-mail's marks, status and history, and the counts of the day on which it was first
+ * sent.
  *
- * Promises: an outcome only gets worse, and for each recipient once: delivered, then bounced, then complained. A report
- * about a mail of which something is still open waits until that is settled, since whoever sends it would overwrite what
- * is written now. What is said twice, late or against what is known changes nothing. Who bounced hard or complained is
- * suppressed in the same transaction, and who complained leaves every audience.
+ * Promises: an outcome only gets worse, and for each recipient once: delivered, then bounced, then
+ * complained. A report about a mail of which something is still open waits until that is settled, since
+ * whoever sends it would overwrite what is written now. What is said twice, late or against what is known
+ * changes nothing. Who bounced hard or complained is suppressed in the same transaction, and who complained
+ * leaves every audience.
  */
 import { identity, parseMailbox } from "../../address.ts";
 import { DAY_MS } from "../../clock.ts";
@@ -122,7 +124,10 @@ export async function applyReports(
   return applied;
 }
 
-/** Contacts are locked before e-mails, so this looks at the e-mails as they are: a complaint that changes none is not heeded. */
+/**
+ * Contacts are locked before e-mails, so this looks at the e-mails as they are: a complaint that changes none
+ * is not heeded.
+ */
 async function unsubscribe(tx: Tx, { now }: ReportContext, told: readonly Told[]): Promise<void> {
   const complaints = told.filter(({ what }) => what.kind === "complained");
   if (complaints.length === 0) return;
@@ -170,7 +175,10 @@ type Worsened = {
   address: string | null;
 };
 
-/** The e-mail with the outcome that was told, and what it counts as; or why it stays as it is; null: it is not settled. */
+/**
+ * The e-mail with the outcome that was told, and what it counts as; or why it stays as it is; null: it is not
+ * settled.
+ */
 function worsen(row: ReportedRow | ReportedEmail, told: Told): Worsened | string | null {
   const { marks } = row;
   if (marks === null || marks.includes("o") || isOpen(row.status)) return null;
@@ -257,7 +265,10 @@ function eventOf({ what, detail }: Told, at: number, recipient: string): History
   return address.endsWith("@erased.invalid") ? event : { ...event, detail };
 }
 
-/** A report may be here before the delivery is noted, or say a time of its own: what it reports came afterwards. */
+/**
+ * A report may be here before the delivery is noted, or say a time of its own: what it reports came
+ * afterwards.
+ */
 function lastTime({ history }: ReportedRow): number {
   return Date.parse(history?.at(-1)?.at ?? "") || 0;
 }
@@ -315,7 +326,10 @@ function keyOf({ workspaceId, emailId }: Pick<Told, "workspaceId" | "emailId">):
   return `${workspaceId} ${emailId}`;
 }
 
-/** Those that somebody else holds are left out, since workers lock e-mails of several workspaces in another order. */
+/**
+ * Those that somebody else holds are left out, since workers lock e-mails of several workspaces in another
+ * order.
+ */
 async function lockReported(tx: Tx, told: readonly Told[]): Promise<Map<string, ReportedRow>> {
   return byKey(
     await typed(tx, reportedRow)`
@@ -365,7 +379,8 @@ async function updateReported(tx: Tx, changed: readonly ReportedEmail[]): Promis
       complained_at = coalesce(e.complained_at, to_timestamp(c.complained_ms / 1000)),
       history = coalesce(e.history, '[]') || c.events
     from (select * from rows from (
-        unnest(${of(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[], ${of(({ marks }) => marks)}::text[],
+        unnest(${of(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[],
+          ${of(({ marks }) => marks)}::text[],
           ${of(({ bouncedAt }) => bouncedAt)}::float8[], ${of(({ complainedAt }) => complainedAt)}::float8[]),
         jsonb_array_elements(${JSON.stringify(changed.map(({ events }) => events))}::text::jsonb)
       ) as r(workspace_id, id, marks, bounced_ms, complained_ms, events)) as c
@@ -380,7 +395,8 @@ async function addReported(
   const of = (pick: (counts: Counts) => number): string =>
     plainArray(counted.map(({ counts }) => pick(counts)));
   await tx`
-    insert into tally as t (workspace_id, day, worker, hard_bounced, late_bounced, soft_bounced, blocked, complained)
+    insert into tally as t (workspace_id, day, worker, hard_bounced, late_bounced, soft_bounced, blocked,
+      complained)
     select workspace_id, day, ${worker}, hard_bounced, hard_bounced, soft_bounced, blocked, complained
     from unnest(${plainArray(counted.map(({ workspaceId }) => workspaceId))}::uuid[],
       ${plainArray(counted.map(({ day }) => day))}::int[], ${of((c) => c.hardBounced)}::int[],
@@ -388,6 +404,8 @@ async function addReported(
       as n(workspace_id, day, hard_bounced, soft_bounced, blocked, complained)
     order by workspace_id, day
     on conflict (workspace_id, day, worker) do update set
-      hard_bounced = t.hard_bounced + excluded.hard_bounced, late_bounced = t.late_bounced + excluded.late_bounced,
-      soft_bounced = t.soft_bounced + excluded.soft_bounced, blocked = t.blocked + excluded.blocked, complained = t.complained + excluded.complained`;
+      hard_bounced = t.hard_bounced + excluded.hard_bounced,
+        late_bounced = t.late_bounced + excluded.late_bounced,
+      soft_bounced = t.soft_bounced + excluded.soft_bounced, blocked = t.blocked + excluded.blocked,
+        complained = t.complained + excluded.complained`;
 }

@@ -1,7 +1,7 @@
 /**
- * Large attachments, read back in pieces, and stored before their e-mails: in their own transaction, a piece at a time,
- * so that 30 MB neither hold the event loop nor are written under locks. Attachments that no e-mail uses in the end are
- * deleted with the retention of bodies, as all attachments are.
+ * Large attachments, read back in pieces, and stored before their e-mails: in their own transaction, a piece
+ * at a time, so that 30 MB neither hold the event loop nor are written under locks. Attachments that no
+ * e-mail uses in the end are deleted with the retention of bodies, as all attachments are.
  */
 import { concatInTurns } from "../../turn.ts";
 import type { Sql } from "../db/connect.ts";

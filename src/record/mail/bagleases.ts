@@ -1,6 +1,7 @@
 /**
- * The lease on a bag. Whoever holds it (token and generation) may send what is open in it, and renews it every few
- * seconds. When it has run out by the clock of Postgres, the keeper ends it and queues another generation.
+ * The lease on a bag. Whoever holds it (token and generation) may send what is open in it, and renews it
+ * every few seconds. When it has run out by the clock of Postgres, the keeper ends it and queues another
+ * generation.
  */
 
 import type { Head } from "../../rules/email.ts";
@@ -48,7 +49,9 @@ const claimedRow = {
   claims: integer,
   /** How often its one e-mail may have ended a worker that composed it. */
   composing: integer,
-  /** How long its place in the caps still holds; when it has lapsed, another is needed before anything leaves. */
+  /**
+   * How long its place in the caps still holds; when it has lapsed, another is needed before anything leaves.
+   */
   lapsesInMs: integer,
   /** Whether there is any address that the workspace does not write to. */
   suppresses: boolean,
@@ -56,8 +59,9 @@ const claimedRow = {
 export type Claimed = RowOf<typeof claimedRow>;
 
 /**
- * Takes the lease of a bag that nobody holds and whose workspace is not suspended. A lease that has run out is ended by the keeper, which knows whether its
- * holder was able to renew it; nobody else may take it. `given`: the time that a test says it is, in ms; 0: Postgres'.
+ * Takes the lease of a bag that nobody holds and whose workspace is not suspended. A lease that has run out
+ * is ended by the keeper, which knows whether its holder was able to renew it; nobody else may take it.
+ * `given`: the time that a test says it is, in ms; 0: Postgres'.
  */
 export async function claimBag(
   sql: Sql,
@@ -65,12 +69,15 @@ export async function claimBag(
   given: number,
 ): Promise<Claimed | null> {
   const [row] = await typed(sql, claimedRow)`
-    update bag set token = ${token}, lease_until = now() + make_interval(secs => ${LEASE_SECONDS}), claims = claims + 1
+    update bag set token = ${token}, lease_until = now() + make_interval(secs => ${LEASE_SECONDS}),
+      claims = claims + 1
     where workspace_id = ${workspaceId} and id = ${id} and generation = ${generation} and token is null
       and not exists (select from workspace w where w.id = ${workspaceId} and w.suspended_at is not null)
     returning email_ids as "emailIds", claims, composing,
-      exists (select from suppressed_address s where s.workspace_id = ${workspaceId} and s.undone_at is null) as suppresses,
-      round(date_part('epoch', granted_at - ${nowIn(sql, given)}) * 1000) + ${GRANT_LIVES_MS} as "lapsesInMs"`;
+      exists (select from suppressed_address s where s.workspace_id = ${workspaceId}
+        and s.undone_at is null) as suppresses,
+      round(date_part('epoch',
+        granted_at - ${nowIn(sql, given)}) * 1000) + ${GRANT_LIVES_MS} as "lapsesInMs"`;
   // one of the future was given before the clock was set back, who knows when
   return row ? { ...row, lapsesInMs: row.lapsesInMs > 2 * GRANT_LIVES_MS ? 0 : row.lapsesInMs } : null;
 }
@@ -82,26 +89,31 @@ export async function loadOpen(
   emailIds: readonly string[],
 ): Promise<OpenEmail[]> {
   return typed(sql, openEmailRow)`
-    select e.id, e.head, e.bulk, e.stream, e.bytes, coalesce(e.marks, repeat('o', e.weight)) as marks, e.attempts,
+    select e.id, e.head, e.bulk, e.stream, e.bytes, coalesce(e.marks, repeat('o', e.weight)) as marks,
+      e.attempts,
            round(date_part('epoch', e.sent_at) * 1000) as "sentAt",
            ${lifetimeColumns(sql, workspaceId)},
            b.html, b.plain, b.extra,
            case when e.stream <> '' then
-             (select w.streams -> e.stream ->> 'pool' from workspace w where w.id = ${workspaceId}) end as pool,
-           case when e.contact_id is not null then nullif(coalesce((select case when c.archived_at is not null then 'archived'
+             (select w.streams -> e.stream ->> 'pool' from workspace w
+               where w.id = ${workspaceId}) end as pool,
+           case when e.contact_id is not null then nullif(coalesce((select case
+             when c.archived_at is not null then 'archived'
                                            when c.status = 'subscribed' then '' else c.status end
-                               from contact c where c.workspace_id = e.workspace_id and c.id = e.contact_id), 'erased'), '')
+                               from contact c where c.workspace_id = e.workspace_id and c.id = e.contact_id),
+                                 'erased'), '')
            end as barred
     from email e
     join body b on b.workspace_id = e.workspace_id and b.id = e.id and b.id = any(${emailIds}::uuid[])
-    where e.workspace_id = ${workspaceId} and e.id = any(${emailIds}::uuid[]) and e.status in ('accepted', 'deferred')
+    where e.workspace_id = ${workspaceId} and e.id = any(${emailIds}::uuid[])
+      and e.status in ('accepted', 'deferred')
       and e.bag_id = ${bagId}
     order by e.id`;
 }
 
 /**
- * Names the bag in the rows of e-mails that name none: a process of an older version packed them. Hands back how many
- * there were.
+ * Names the bag in the rows of e-mails that name none: a process of an older version packed them. Hands back
+ * how many there were.
  */
 export async function adoptUnnamed(
   sql: Sql,
@@ -111,7 +123,8 @@ export async function adoptUnnamed(
   const adopted = await sql`
     with unnamed as materialized (
       select e.workspace_id, e.id from email e
-      where e.workspace_id = ${workspaceId} and e.id = any(${emailIds}::uuid[]) and e.status in ('accepted', 'deferred')
+      where e.workspace_id = ${workspaceId} and e.id = any(${emailIds}::uuid[])
+        and e.status in ('accepted', 'deferred')
         and e.bag_id is null
         and not exists (select from due d where d.workspace_id = e.workspace_id and d.email_id = e.id)
       order by e.id for update
@@ -139,7 +152,8 @@ export async function markComposing(
   composing: number,
 ): Promise<void> {
   await sql`
-    update bag set composing = ${composing} where workspace_id = ${workspaceId} and id = ${id} and token = ${token}`;
+    update bag set composing = ${composing} where workspace_id = ${workspaceId} and id = ${id}
+      and token = ${token}`;
 }
 
 /** In place of one bag, one for each of its e-mails, not yet in line. */
@@ -159,7 +173,8 @@ export async function splitBag(
     );
     const ended = await tx`
       with ended as (
-        delete from bag where workspace_id = ${workspaceId} and id = ${id} and token = ${token} returning shard, granted_at
+        delete from bag where workspace_id = ${workspaceId} and id = ${id} and token = ${token}
+          returning shard, granted_at
       )
       insert into bag (workspace_id, id, shard, email_ids, bytes, created_at, granted_at)
       select ${workspaceId}, one.id, ended.shard, array[one.email_id], one.bytes, ${now}, ended.granted_at
@@ -167,12 +182,16 @@ export async function splitBag(
                          ${emails.map((email) => email.bytes)}::int[]) as one(id, email_id, bytes)`;
     if (ended.count === 0) return; // somebody else holds it now
     await tx`
-      update email e set bag_id = one.bag_id from unnest(${emailIds}::uuid[], ${bagIds}::uuid[]) as one(id, bag_id)
-      where e.workspace_id = ${workspaceId} and e.id = one.id and e.id = any(${emailIds}::uuid[]) and e.bag_id = ${id}`;
+      update email e set bag_id = one.bag_id from unnest(${emailIds}::uuid[], ${bagIds}::uuid[]) as one(id,
+        bag_id)
+      where e.workspace_id = ${workspaceId} and e.id = one.id and e.id = any(${emailIds}::uuid[])
+        and e.bag_id = ${id}`;
   });
 }
 
-/** Renews leases; hands back the bags that are still held, and whether their workspaces have been suspended. */
+/**
+ * Renews leases; hands back the bags that are still held, and whether their workspaces have been suspended.
+ */
 export async function renewLeases(sql: Sql, held: readonly HeldBag[]): Promise<Map<string, boolean>> {
   const rows = await typed(sql, { id: text, isSuspended: boolean })`
     with held as materialized (${lockHeld(sql, held)})

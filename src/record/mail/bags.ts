@@ -1,6 +1,6 @@
 /**
- * Bags: up to 100 e-mails and 4 MB of one workspace that travel together now. A row exists only while they travel;
- * the queue carries nothing but its id and generation.
+ * Bags: up to 100 e-mails and 4 MB of one workspace that travel together now. A row exists only while they
+ * travel; the queue carries nothing but its id and generation.
  */
 import { shardOf } from "../../rules/shards.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
@@ -60,8 +60,8 @@ export function insertBags(tx: Tx | Sql, bags: readonly Bag[], now: Date): State
 }
 
 /**
- * Whether a bag was made before this time: those just made are left to whoever made them. One that was made well after it
- * dates from before the clock was set back.
+ * Whether a bag was made before this time: those just made are left to whoever made them. One that was made
+ * well after it dates from before the clock was set back.
  */
 export function isNotNew(sql: Sql | Tx, before: Date) {
   return sql`(created_at < ${before} or created_at > ${new Date(before.getTime() + AHEAD_MS_MAX)})`;

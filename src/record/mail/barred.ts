@@ -1,6 +1,6 @@
 /**
- * Who of an e-mail's recipients must not be written to. Asked when mail is accepted and again when it is to leave, and
- * only of workspaces that suppress anybody: the addresses of all others are not even hashed.
+ * Who of an e-mail's recipients must not be written to. Asked when mail is accepted and again when it is to
+ * leave, and only of workspaces that suppress anybody: the addresses of all others are not even hashed.
  */
 import { identity, parseMailbox } from "../../address.ts";
 import type { Head, HistoryEntry } from "../../rules/email.ts";
@@ -69,8 +69,8 @@ export function markBarred(
 }
 
 /**
- * Ends what is open to barred recipients in the e-mails of a bag that is held, and gives back their places in the caps,
- * once. Hands back the marks of each e-mail that is still in the bag.
+ * Ends what is open to barred recipients in the e-mails of a bag that is held, and gives back their places in
+ * the caps, once. Hands back the marks of each e-mail that is still in the bag.
  */
 export async function barOpen(
   sql: Sql,
@@ -83,7 +83,8 @@ export async function barOpen(
     const keys = [...barred.keys()].map((emailId) => ({ workspaceId, emailId }));
     await lockEmails(tx, keys);
     const mails = await typed(tx, { ...mailStreamRow, id: text, marks: text, grantedAt: timestamp })`
-      select e.id, coalesce(e.marks, repeat('o', e.weight)) as marks, e.bulk, e.stream, b.granted_at as "grantedAt"
+      select e.id, coalesce(e.marks, repeat('o', e.weight)) as marks, e.bulk, e.stream,
+        b.granted_at as "grantedAt"
       from email e join bag b on b.workspace_id = e.workspace_id and b.id = e.bag_id
       where e.workspace_id = ${workspaceId} and e.id = any(${[...barred.keys()]}::uuid[])
         and e.status in ('accepted', 'deferred') and b.id = ${bagId} and b.token = ${token}`;
@@ -103,9 +104,12 @@ export async function barOpen(
     const over = changed.filter(({ status }) => status !== null);
     await tx`
       update email e set status = o.status, updated_at = ${new Date(now)}, bag_id = null,
-        bounced_at = case when o.status = 'bounced' then coalesce(e.bounced_at, ${new Date(now)}) else e.bounced_at end
-      from unnest(${over.map(({ id }) => id)}::uuid[], ${over.map(({ status }) => status)}::text[]) as o(id, status)
-      where e.workspace_id = ${workspaceId} and e.id = o.id and e.id = any(${over.map(({ id }) => id)}::uuid[])`;
+        bounced_at = case when o.status = 'bounced' then coalesce(e.bounced_at, ${new Date(now)})
+          else e.bounced_at end
+      from unnest(${over.map(({ id }) => id)}::uuid[], ${over.map(({ status }) => status)}::text[]) as o(id,
+        status)
+      where e.workspace_id = ${workspaceId} and e.id = o.id
+        and e.id = any(${over.map(({ id }) => id)}::uuid[])`;
     await saveLedgers(tx, accounts);
     return marksOf;
   });

@@ -89,8 +89,8 @@ export async function countScheduled(
 }
 
 /**
- * Cancels what a key scheduled, some at a time; returns how many. Each step locks the ledger, so that it sees every
- * commit under the key.
+ * Cancels what a key scheduled, some at a time; returns how many. Each step locks the ledger, so that it sees
+ * every commit under the key.
  */
 export async function cancelScheduled(
   sql: Sql,
@@ -141,7 +141,8 @@ async function lockEmail(
   { workspaceId, id, keyId }: { workspaceId: string; id: string; keyId: string | null },
 ): Promise<{ result: ChangeResult; status: string }> {
   const [row] = await typed(tx, { status: text, keyId: orNull(text) })`
-    select status, key_id as "keyId" from email where workspace_id = ${workspaceId} and id = ${id} for update`;
+    select status, key_id as "keyId" from email where workspace_id = ${workspaceId}
+      and id = ${id} for update`;
   if (!row) return { result: "not found", status: "" };
   if (keyId !== null && row.keyId !== keyId) return { result: "another key's", status: row.status };
   return { result: "changed", status: row.status };

@@ -2,14 +2,14 @@
  * Committing mail: e-mails, bodies, bags, due rows, ledger and idempotency claims of many submissions in one
  * transaction of the group commit.
  *
- * Promises: the ledger row, locked, has the last word on quota and caps. Whoever locks several workspaces does so in
- * the order of their ids. Everything happens at the time of the transaction, whatever the clock of this process says.
- * Mail of the engine's own accord (an automation's, a confirmation) is never refused for the quota: it waits for the
- * month to turn; submitted twice under one id it is written once; and mail to a contact who has been erased is not
- * written.
+ * Promises: the ledger row, locked, has the last word on quota and caps. Whoever locks several workspaces
+ * does so in the order of their ids. Everything happens at the time of the transaction, whatever the clock of
+ * this process says. Mail of the engine's own accord (an automation's, a confirmation) is never refused for
+ * the quota: it waits for the month to turn; submitted twice under one id it is written once; and mail to a
+ * contact who has been erased is not written.
  *
- * Bodies of large submissions are written ahead of all locks, under ids that are fresh, and removed by the same
- * transaction when the submission is refused.
+ * Bodies of large submissions are written ahead of all locks, under ids that are fresh, and removed by the
+ * same transaction when the submission is refused.
  */
 import { floorId, newId } from "../../ids.ts";
 import { Counter } from "../../meter.ts";
@@ -80,8 +80,8 @@ export type Committed = SubmissionVerdict | Uncommitted;
 export type MailCommit = GroupCommit<Submission, SubmissionVerdict>;
 
 /**
- * `onBags` is called after each commit with what may travel now; `hashOf` finds addresses that are suppressed; `shards`
- * says over how many shards of the queue bags are spread.
+ * `onBags` is called after each commit with what may travel now; `hashOf` finds addresses that are
+ * suppressed; `shards` says over how many shards of the queue bags are spread.
  */
 export function mailCommit(
   options: GroupCommitOptions,

@@ -1,6 +1,7 @@
 /**
- * Destinations that get no mail for now, or less: set by operators and by rules of the shaping file, read by every worker
- * within seconds. Mail that waits for one names it in its due row, and is due again when it is over.
+ * Destinations that get no mail for now, or less: set by operators and by rules of the shaping file, read by
+ * every worker within seconds. Mail that waits for one names it in its due row, and is due again when it is
+ * over.
  */
 import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
@@ -28,7 +29,10 @@ export type DestinationHold = RowOf<typeof destinationHoldRow>;
 /** Rules add no more to these: a table of that size is as good as stopping. */
 export const HOLDS_MAX = 10_000;
 const FACTOR_MIN = 0.01;
-/** A receiver that goes on complaining is slowed down once more, but not for each of the mails that were under way. */
+/**
+ * A receiver that goes on complaining is slowed down once more, but not for each of the mails that were under
+ * way.
+ */
 const AGAIN_SECONDS = 60;
 
 export async function readHoldsMark(sql: Sql): Promise<string> {
@@ -39,7 +43,8 @@ export async function readHoldsMark(sql: Sql): Promise<string> {
 /** What has changed since is seen by another mark, also where the clock of who changed it is behind. */
 export function holdsMark(sql: Sql) {
   return sql`(
-    (select count(*) || ' ' || coalesce(sum(extract(epoch from changed_at)), 0) from destination_hold) || ' ' ||
+    (select count(*) || ' ' || coalesce(sum(extract(epoch from changed_at)), 0)
+      from destination_hold) || ' ' ||
     (select count(*) || ' ' || coalesce(sum(extract(epoch from changed_at)), 0) from sender_limit))`;
 }
 
@@ -55,10 +60,12 @@ export async function suspendDestination(
   now: Date,
 ): Promise<void> {
   await sql`
-    insert into destination_hold as held (destination, source, kind, until, reason, set_by, created_at, changed_at)
+    insert into destination_hold as held (destination, source, kind, until, reason, set_by, created_at,
+      changed_at)
     values (${destination}, '', 'suspended', ${until}, ${reason}, 'operator', ${now}, ${now})
     on conflict (destination, source, kind) do update set
-      until = excluded.until, reason = excluded.reason, set_by = 'operator', changed_at = excluded.changed_at`;
+      until = excluded.until, reason = excluded.reason, set_by = 'operator',
+        changed_at = excluded.changed_at`;
 }
 
 /** Of a rule: it never shortens what is there. */
@@ -68,12 +75,14 @@ export async function holdByRule(
   now: Date,
 ): Promise<void> {
   await sql`
-    insert into destination_hold as held (destination, source, kind, factor, until, reason, set_by, created_at, changed_at)
+    insert into destination_hold as held (destination, source, kind, factor, until, reason, set_by,
+      created_at, changed_at)
     select ${destination}, ${source}, ${kind}, ${factor}, ${until}, ${reason}, 'rule', ${now}, ${now}
     where (select count(*) from destination_hold) < ${HOLDS_MAX}
     on conflict (destination, source, kind) do update set
       until = excluded.until, reason = excluded.reason, set_by = 'rule', changed_at = excluded.changed_at,
-      factor = case when excluded.changed_at < held.changed_at + make_interval(secs => ${AGAIN_SECONDS}) then held.factor
+      factor = case
+        when excluded.changed_at < held.changed_at + make_interval(secs => ${AGAIN_SECONDS}) then held.factor
                     else greatest(${FACTOR_MIN}, held.factor * excluded.factor) end
     where held.until < excluded.until`;
 }
@@ -109,9 +118,9 @@ export function hasHeld(sql: Sql, now: Statement) {
 }
 
 /**
- * Mail that waits for a destination that is not suspended any more is due. Its lifetime stopped when it began to wait; that
- * of mail which an older version made wait begins anew. A walk over the index goes from one destination to the next,
- * however much waits for each.
+ * Mail that waits for a destination that is not suspended any more is due. Its lifetime stopped when it began
+ * to wait; that of mail which an older version made wait begins anew. A walk over the index goes from one
+ * destination to the next, however much waits for each.
  */
 export async function letGoOfHeld(tx: Tx, now: Date, most: number): Promise<number> {
   const fenced = await fencedNow(tx);
@@ -123,7 +132,8 @@ export async function letGoOfHeld(tx: Tx, now: Date, most: number): Promise<numb
       from hop where hop.held_by is not null
     ), over as (
       select held_by from hop where held_by is not null
-        and not exists (select from destination_hold s where s.destination = hop.held_by and s.kind = 'suspended')
+        and not exists (select from destination_hold s where s.destination = hop.held_by
+          and s.kind = 'suspended')
     )
     select d.workspace_id as "workspaceId", d.email_id as "emailId" from due d
     where d.held_by in (select held_by from over) and d.workspace_id <> all(${fenced}::uuid[]) limit ${most}`;
@@ -132,7 +142,8 @@ export async function letGoOfHeld(tx: Tx, now: Date, most: number): Promise<numb
   const ids = locked.map(({ emailId }) => emailId);
   await tx`
     update email e set lives_from = ${now}
-    from unnest(${locked.map(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[]) as l(workspace_id, id)
+    from unnest(${locked.map(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[]) as l(workspace_id,
+      id)
     where e.workspace_id = l.workspace_id and e.id = l.id and e.id = any(${ids}::uuid[])
       and e.sent_at is not null and not ${isStopped(tx)}`;
   return makeDue(tx, locked, now);

@@ -22,7 +22,8 @@ export function insertDue(tx: Tx | Sql, due: readonly Due[]): Statement {
   return tx`
     insert into due (workspace_id, email_id, at, why, bulk, stream, weight, bytes)
     select * from unnest(${of((d) => d.workspaceId)}::uuid[], ${of((d) => d.emailId)}::uuid[],
-      ${of((d) => new Date(d.at).toISOString())}::timestamptz[], ${of((d) => d.why)}::text[], ${of((d) => d.bulk)}::bool[],
+      ${of((d) => new Date(d.at).toISOString())}::timestamptz[], ${of((d) => d.why)}::text[],
+        ${of((d) => d.bulk)}::bool[],
       ${of((d) => `"${d.stream}"`)}::text[],
       ${of((d) => d.weight)}::int[], ${of((d) => d.bytes)}::int[])`;
 }
@@ -57,7 +58,8 @@ export async function holdDue(tx: Tx, keys: readonly EmailKey[]): Promise<number
   const held = await tx`
     with held as materialized (${lockDueRows(tx, keys)})
     update due d set is_held = true from held
-    where d.workspace_id = held.workspace_id and d.email_id = held.email_id and d.why in ('scheduled', 'deferred')`;
+    where d.workspace_id = held.workspace_id and d.email_id = held.email_id
+      and d.why in ('scheduled', 'deferred')`;
   return held.count;
 }
 
@@ -65,7 +67,8 @@ export async function holdDue(tx: Tx, keys: readonly EmailKey[]): Promise<number
 export async function forgetReplies(tx: Tx, keys: readonly EmailKey[]): Promise<void> {
   await tx`
     with held as materialized (${lockDueRows(tx, keys)})
-    update due d set reply = null from held where d.workspace_id = held.workspace_id and d.email_id = held.email_id`;
+    update due d set reply = null from held where d.workspace_id = held.workspace_id
+      and d.email_id = held.email_id`;
 }
 
 function lockDueRows(tx: Sql | Tx, keys: readonly EmailKey[]) {

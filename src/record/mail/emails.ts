@@ -17,7 +17,9 @@ export type NewEmail = MailStream & {
   keyId: string | null;
   /** Whom an automation's mail is to: asked once more when it leaves. */
   contactId?: string;
-  /** Of the engine's own mail: not written once this contact is erased. `contactId` means the same, and more. */
+  /**
+   * Of the engine's own mail: not written once this contact is erased. `contactId` means the same, and more.
+   */
   writtenFor?: string;
   /** JSON of `Head`. */
   head: string;
@@ -122,9 +124,11 @@ export function insertEmails(
     bag_id: ["uuid", ({ email }) => bagOf.get(email.id) ?? null],
   });
   return tx`
-    insert into email (workspace_id, id, key_id, contact_id, bulk, stream, status, head, weight, bytes, created_at, updated_at,
+    insert into email (workspace_id, id, key_id, contact_id, bulk, stream, status, head, weight, bytes,
+      created_at, updated_at,
                        scheduled_at, delayed_at, history, bag_id)
-    select workspace_id, id, key_id, contact_id, bulk, stream, status, head::json, weight, bytes, ${at}::timestamptz, ${at}::timestamptz,
+    select workspace_id, id, key_id, contact_id, bulk, stream, status, head::json, weight, bytes,
+      ${at}::timestamptz, ${at}::timestamptz,
            scheduled_at,
            case when status = 'waiting' then ${at}::timestamptz end,
            case when status = 'waiting' then ${delayed(at)}::text::jsonb end, bag_id
@@ -155,7 +159,8 @@ export async function lockEmails(
 ): Promise<LockedEmail[]> {
   const ids = keys.map(({ emailId }) => emailId);
   return typed(tx, lockedEmailRow)`
-    select e.workspace_id as "workspaceId", e.id as "emailId", e.status, e.bulk, e.stream, e.bytes, e.bag_id as "bagId",
+    select e.workspace_id as "workspaceId", e.id as "emailId", e.status, e.bulk, e.stream, e.bytes,
+      e.bag_id as "bagId",
            coalesce(length(e.marks) - length(replace(e.marks, 'o', '')), e.weight) as open
     from email e
     join unnest(${keys.map(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[]) as k(workspace_id, id)
@@ -172,7 +177,8 @@ export async function existingEmails(
   const ids = emails.map(({ id }) => id).sort();
   const rows = await typed(tx, { id: text })`
     select e.id from email e
-    join unnest(${emails.map((e) => e.workspaceId)}::uuid[], ${emails.map((e) => e.id)}::uuid[]) as a(workspace_id, id)
+    join unnest(${emails.map((e) => e.workspaceId)}::uuid[],
+      ${emails.map((e) => e.id)}::uuid[]) as a(workspace_id, id)
       on e.workspace_id = a.workspace_id and e.id = a.id
     where e.id between ${ids[0] as string} and ${ids.at(-1) as string}`.execute();
   return rows.map(({ id }) => id);
@@ -215,9 +221,11 @@ export function inPieces(emails: readonly NewEmail[]): NewEmail[][] {
 export function dropBodies(tx: Tx | Sql, emails: readonly NewEmail[]): Statement {
   return tx`
     delete from body b
-    using unnest(${plainArray(emails.map((e) => e.workspaceId))}::uuid[], ${plainArray(emails.map((e) => e.id))}::uuid[])
+    using unnest(${plainArray(emails.map((e) => e.workspaceId))}::uuid[],
+      ${plainArray(emails.map((e) => e.id))}::uuid[])
       as k(workspace_id, id)
-    where b.workspace_id = k.workspace_id and b.id = k.id and b.id = any(${plainArray(emails.map((e) => e.id))}::uuid[])`;
+    where b.workspace_id = k.workspace_id and b.id = k.id
+      and b.id = any(${plainArray(emails.map((e) => e.id))}::uuid[])`;
 }
 
 export type NewAttachment = { workspaceId: string; hash: string; content: Buffer };

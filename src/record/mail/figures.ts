@@ -1,4 +1,7 @@
-/** How much mail is open, for the metrics: counted up to a limit, so that asking costs the same whatever the backlog. */
+/**
+ * How much mail is open, for the metrics: counted up to a limit, so that asking costs the same whatever the
+ * backlog.
+ */
 import type { Sql } from "../db/connect.ts";
 import { integer, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 

@@ -1,6 +1,7 @@
 /**
- * Finds e-mails of any workspace, for the operator alone. By id it is one index probe per workspace. Recipients are not
- * indexed: mail is searched from the newest back, in growing spans, until a deadline; the result says how far back.
+ * Finds e-mails of any workspace, for the operator alone. By id it is one index probe per workspace.
+ * Recipients are not indexed: mail is searched from the newest back, in growing spans, until a deadline; the
+ * result says how far back.
  */
 import { identity, type Mailbox, parseMailbox } from "../../address.ts";
 import { DAY_MS } from "../../clock.ts";

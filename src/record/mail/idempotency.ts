@@ -1,6 +1,6 @@
 /**
- * Idempotency claims: which request of a workspace was answered 2xx, with what, for 24 hours. The unique row decides;
- * it is written in the transaction of what it claims, so the two exist together or not at all.
+ * Idempotency claims: which request of a workspace was answered 2xx, with what, for 24 hours. The unique row
+ * decides; it is written in the transaction of what it claims, so the two exist together or not at all.
  */
 import { fencedNow } from "../cells/moving.ts";
 import { hasBegun } from "../db/begun.ts";
@@ -20,15 +20,17 @@ const claimRow = {
 export type Claim = RowOf<typeof claimRow>;
 
 /**
- * Writes the claims that are free, or whose day is over; hands back those that are held, with what they answered. Only
- * after `markBegun`: a claim that is kept without what it claims would refuse that for a day.
+ * Writes the claims that are free, or whose day is over; hands back those that are held, with what they
+ * answered. Only after `markBegun`: a claim that is kept without what it claims would refuse that for a day.
  */
 export async function takeClaims(tx: Tx, claims: readonly Claim[], given: number): Promise<Claim[]> {
   const of = (pick: (claim: Claim) => string): string[] => claims.map(pick);
   const taken = await typed(tx, { n: integer })`
     with asked as (
-      select * from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.scope)}::text[], ${of((c) => c.key)}::text[],
-        ${of((c) => c.digest)}::text[], ${of((c) => c.answer)}::text[]) with ordinality as a(workspace_id, scope, key, digest, answer, n)
+      select * from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.scope)}::text[],
+        ${of((c) => c.key)}::text[],
+        ${of((c) => c.digest)}::text[], ${of((c) => c.answer)}::text[]) with ordinality as a(workspace_id,
+          scope, key, digest, answer, n)
     ), taken as (
       insert into claim as held (workspace_id, scope, key, digest, answer, created_at)
       select workspace_id, scope, key, decode(digest, 'hex'), answer::json, ${nowIn(tx, given)} from asked
@@ -59,7 +61,8 @@ export async function findClaims(
     select c.workspace_id as "workspaceId", c.scope, c.key, encode(c.digest, 'hex') as digest, c.answer::text
     from claim c
     join unnest(${claims.map((c) => c.workspaceId)}::uuid[], ${claims.map((c) => c.scope)}::text[],
-                ${claims.map((c) => c.key)}::text[]) as a(workspace_id, scope, key) using (workspace_id, scope, key)
+                ${claims.map((c) => c.key)}::text[]) as a(workspace_id, scope, key) using (workspace_id,
+                  scope, key)
     where c.created_at > ${nowIn(sql, given)} - make_interval(hours => ${CLAIM_HOURS})`;
 }
 
@@ -68,7 +71,8 @@ export function answerClaims(tx: Tx | Sql, claims: readonly Claim[]): Statement 
   return tx`
     update claim c set answer = a.answer::json
     from unnest(${claims.map((c) => c.workspaceId)}::uuid[], ${claims.map((c) => c.scope)}::text[],
-                ${claims.map((c) => c.key)}::text[], ${claims.map((c) => c.answer)}::text[]) as a(workspace_id, scope, key, answer)
+                ${claims.map((c) => c.key)}::text[],
+                  ${claims.map((c) => c.answer)}::text[]) as a(workspace_id, scope, key, answer)
     where c.workspace_id = a.workspace_id and c.scope = a.scope and c.key = a.key`;
 }
 

@@ -1,6 +1,7 @@
 /**
- * What the keeper finds and moves: due mail, waiting mail, bags that are not queued, expired leases. Each call
- * is one transaction, bounded in rows and found by an index, so its cost does not grow with what is queued.
+ * What the keeper finds and moves: due mail, waiting mail, bags that are not queued, expired leases. Each
+ * call is one transaction, bounded in rows and found by an index, so its cost does not grow with what is
+ * queued.
  */
 
 import { isOpen } from "../../rules/email.ts";
@@ -77,9 +78,9 @@ const TICKS: readonly TickName[] = [
 ];
 
 /**
- * Runs a tick that does all its work in this transaction, unless another process runs it now; null when it does. A tick
- * that works on other connections takes a lease (ticklease.ts): Postgres ends a transaction that is idle meanwhile. The
- * time of the transaction (unless a test gives another) is the time of the tick.
+ * Runs a tick that does all its work in this transaction, unless another process runs it now; null when it
+ * does. A tick that works on other connections takes a lease (ticklease.ts): Postgres ends a transaction that
+ * is idle meanwhile. The time of the transaction (unless a test gives another) is the time of the tick.
  */
 export async function onlyOne<T>(
   sql: Sql,
@@ -114,13 +115,14 @@ type Going = DueRow & { grantedAt: number };
 type WaitingWorkspace = DueRow & { why: WaitsFor; at: number };
 
 /**
- * Deferred mail whose time has come goes into bags. Its place in the caps is the one it had, or another when that has
- * lapsed; what finds none waits.
+ * Deferred mail whose time has come goes into bags. Its place in the caps is the one it had, or another when
+ * that has lapsed; what finds none waits.
  */
 export async function packDeferred(tx: Tx, now: number, most: number, bagging: Bagging): Promise<Packed> {
   const [from, to] = [new Date(now - GRANT_LIVES_MS), new Date(now + GRANT_LIVES_MS)];
   const found = await typed(tx, { ...emailKeyRow, isLapsed: boolean })`
-    select workspace_id as "workspaceId", email_id as "emailId", coalesce(granted_at not between ${from} and ${to}, true) as "isLapsed"
+    select workspace_id as "workspaceId", email_id as "emailId",
+      coalesce(granted_at not between ${from} and ${to}, true) as "isLapsed"
     from due where why = 'deferred' and at <= ${new Date(now)} and not is_held order by at limit ${most}`;
   if (found.length === 0) return { bags: [], moved: 0 };
   const held = await holdSuspended(tx, found);
@@ -192,9 +194,9 @@ export async function packScheduled(tx: Tx, now: number, most: number, bagging: 
 }
 
 /**
- * The place of a bag in the caps has lapsed before it could leave. Its e-mails take another; what finds none leaves the
- * bag and waits. The time for which they have been tried stops, so whoever has read them reads them again. Hands back the
- * ids of those that may go; null: somebody else holds the bag.
+ * The place of a bag in the caps has lapsed before it could leave. Its e-mails take another; what finds none
+ * leaves the bag and waits. The time for which they have been tried stops, so whoever has read them reads
+ * them again. Hands back the ids of those that may go; null: somebody else holds the bag.
  */
 export async function renewGrant(
   sql: Sql,
@@ -268,7 +270,10 @@ function byWorkspace(accounts: readonly Account[], now: number): Map<string, Acc
   return new Map(accounts.map((account) => [account.workspaceId, account]));
 }
 
-/** The due rows of e-mails that are locked already, in the order of their keys: those that are due for this reason. */
+/**
+ * The due rows of e-mails that are locked already, in the order of their keys: those that are due for this
+ * reason.
+ */
 async function lockDue(
   tx: Tx,
   keys: readonly EmailKey[],
@@ -276,7 +281,8 @@ async function lockDue(
   now: number,
 ): Promise<LockedDue[]> {
   return typed(tx, lockedDueRow)`
-    select d.workspace_id as "workspaceId", d.email_id as "emailId", d.bulk, d.stream, d.weight, d.bytes, d.granted_at as "grantedAt"
+    select d.workspace_id as "workspaceId", d.email_id as "emailId", d.bulk, d.stream, d.weight, d.bytes,
+      d.granted_at as "grantedAt"
     from due d
     join unnest(${keys.map((key) => key.workspaceId)}::uuid[], ${keys.map((key) => key.emailId)}::uuid[])
       as k(workspace_id, email_id) using (workspace_id, email_id)
@@ -356,7 +362,10 @@ export async function release(
 const waitingRow = { ...dueRow, why: oneOf("cap_hour", "cap_day", "quota_month") };
 type WaitingRow = RowOf<typeof waitingRow>;
 
-/** What waits in a stream, oldest first; the lock on the ledger protects it. `isPaid`: only what the month has counted. */
+/**
+ * What waits in a stream, oldest first; the lock on the ledger protects it. `isPaid`: only what the month has
+ * counted.
+ */
 async function waitingRows(
   tx: Tx,
   workspaceId: string,
@@ -371,7 +380,10 @@ async function waitingRows(
     order by email_id limit ${most}`;
 }
 
-/** How many of these, from the first on, the month has room for; only what waited for the month is not counted yet. */
+/**
+ * How many of these, from the first on, the month has room for; only what waited for the month is not counted
+ * yet.
+ */
 function withinMonth(
   { ledger, allowance }: Account,
   rows: readonly { why: WaitsFor; weight: number }[],
@@ -406,7 +418,8 @@ async function letGo(
   const accepted = from === "deferred" ? tx`` : tx`, status = 'accepted', updated_at = ${new Date(now)}`;
   await Promise.all([
     tx`update email e set bag_id = g.bag_id ${accepted}
-       from unnest(${workspaceIds}::uuid[], ${emailIds}::uuid[], ${[...bagOf.values()]}::uuid[]) as g(workspace_id, id, bag_id)
+       from unnest(${workspaceIds}::uuid[], ${emailIds}::uuid[],
+         ${[...bagOf.values()]}::uuid[]) as g(workspace_id, id, bag_id)
        where e.workspace_id = g.workspace_id and e.id = g.id and e.id = any(${emailIds}::uuid[])`,
     insertBags(tx, bags, new Date(now)),
   ]);
@@ -427,10 +440,13 @@ async function letWait(tx: Tx, waiting: readonly WaitingWorkspace[], now: number
        where e.workspace_id = w.workspace_id and e.id = w.id and e.id = any(${emailIds}::uuid[])`,
     tx`insert into due (workspace_id, email_id, at, why, bulk, stream, weight, bytes)
        select * from unnest(${workspaceIds}::uuid[], ${emailIds}::uuid[],
-         ${waiting.map((row) => new Date(row.at).toISOString())}::timestamptz[], ${waiting.map((row) => row.why)}::text[],
-         ${waiting.map((row) => String(row.bulk))}::text[]::bool[], ${waiting.map((row) => row.stream)}::text[], ${waiting.map((row) => row.weight)}::int[],
+         ${waiting.map((row) => new Date(row.at).toISOString())}::timestamptz[],
+           ${waiting.map((row) => row.why)}::text[],
+         ${waiting.map((row) => String(row.bulk))}::text[]::bool[],
+           ${waiting.map((row) => row.stream)}::text[], ${waiting.map((row) => row.weight)}::int[],
          ${waiting.map((row) => row.bytes)}::int[])
-       on conflict (workspace_id, email_id) do update set why = excluded.why, at = excluded.at, weight = excluded.weight,
+       on conflict (workspace_id, email_id) do update set why = excluded.why, at = excluded.at,
+         weight = excluded.weight,
          domain = null, reply = null, held_by = null, granted_at = null`,
   ]);
 }
@@ -462,7 +478,8 @@ export function hasQueued(sql: Sql) {
 /** By the clock of Postgres, as leases are renewed. */
 export function hasExpiredLeases(sql: Sql) {
   return sql`(exists (select from bag where token is not null and lease_until < now())
-    or exists (select from bag where token is not null and lease_until > now() + make_interval(secs => ${LEASE_SECONDS_MAX})))`;
+    or exists (select from bag where token is not null
+      and lease_until > now() + make_interval(secs => ${LEASE_SECONDS_MAX})))`;
 }
 
 /** Bags that were put in line under another epoch are not in this one: they have to be queued again. */
@@ -482,8 +499,8 @@ export async function unqueueOtherEpochs(
 }
 
 /**
- * Workspaces with bags that are not in line, in the order of their ids, after one or from the first on: a walk over the
- * index that skips from one to the next. Suspended ones keep theirs.
+ * Workspaces with bags that are not in line, in the order of their ids, after one or from the first on: a
+ * walk over the index that skips from one to the next. Suspended ones keep theirs.
  */
 export async function workspacesWithStrays(
   sql: Sql | Tx,
@@ -497,7 +514,8 @@ export async function workspacesWithStrays(
          ${after === null ? sql`` : sql`and workspace_id > ${after}`}
        order by workspace_id limit 1)
       union all
-      select (select b.workspace_id from bag b where b.shard = ${shard} and b.token is null and b.epoch is null
+      select (select b.workspace_id from bag b where b.shard = ${shard} and b.token is null
+        and b.epoch is null
                 and b.workspace_id > hop.workspace_id order by b.workspace_id limit 1)
       from hop where hop.workspace_id is not null
     )
@@ -525,10 +543,11 @@ export async function strays(
 }
 
 /**
- * Takes back leases that had run out at `seenAt`, when the caller last saw Postgres: another generation of those bags
- * may be queued. Takes back nothing when it is executed much later, since holders may have been unable to renew
- * meanwhile, nor when the clock was set back since. A lease that ends later than any that was renewed by this clock is of
- * a holder that died before the clock was set back: the caller has seen Postgres for a lease period.
+ * Takes back leases that had run out at `seenAt`, when the caller last saw Postgres: another generation of
+ * those bags may be queued. Takes back nothing when it is executed much later, since holders may have been
+ * unable to renew meanwhile, nor when the clock was set back since. A lease that ends later than any that was
+ * renewed by this clock is of a holder that died before the clock was set back: the caller has seen Postgres
+ * for a lease period.
  */
 export async function endExpiredLeases(tx: Sql | Tx, seenAt: Date, most: number): Promise<number> {
   const latest = new Date(seenAt.getTime() + LEASE_SECONDS_MAX * 1_000);
@@ -543,7 +562,8 @@ export async function endExpiredLeases(tx: Sql | Tx, seenAt: Date, most: number)
     ), held as materialized (
       select b.workspace_id, b.id from bag b join expired using (workspace_id, id)
       where b.token is not null and (b.lease_until < ${seenAt} or b.lease_until > ${latest})
-        and clock_timestamp() between ${seenAt} and ${seenAt}::timestamptz + make_interval(secs => ${SEEN_SECONDS})
+        and clock_timestamp() between ${seenAt}
+          and ${seenAt}::timestamptz + make_interval(secs => ${SEEN_SECONDS})
       order by b.workspace_id, b.id for update of b skip locked
     )
     update bag b set token = null, lease_until = null, epoch = null, generation = generation + 1
@@ -575,6 +595,7 @@ export async function queuedAfter(
 /** How many bags of each workspace stand in line under an epoch. */
 export async function countQueued(sql: Sql | Tx, shard: number, epoch: string): Promise<Map<string, number>> {
   const rows = await typed(sql, { workspaceId: text, count: integer })`
-    select workspace_id as "workspaceId", count(*)::int from bag where shard = ${shard} and epoch = ${epoch} group by 1`;
+    select workspace_id as "workspaceId", count(*)::int from bag where shard = ${shard} and epoch = ${epoch}
+      group by 1`;
   return new Map(rows.map((row) => [row.workspaceId, row.count]));
 }

@@ -1,7 +1,8 @@
 /**
- * For how long an e-mail has been tried, which is what its lifetime is about. The time goes on from its first attempt. It
- * stops when the e-mail has to wait for anything but its next attempt (a cap, the smarthost, a suspension, a place in line
- * that took minutes), and goes on with the next answer of a receiver: however long the wait was, nothing of it counts.
+ * For how long an e-mail has been tried, which is what its lifetime is about. The time goes on from its first
+ * attempt. It stops when the e-mail has to wait for anything but its next attempt (a cap, the smarthost, a
+ * suspension, a place in line that took minutes), and goes on with the next answer of a receiver: however
+ * long the wait was, nothing of it counts.
  *
  * `email.lives_from` keeps it. An e-mail that never waited has none, and is never written for it.
  *
@@ -14,7 +15,10 @@
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import type { EmailKey } from "./emails.ts";
 
-/** How it goes on after an attempt: it stops after so long, or goes on as if the first attempt had been then; in ms. */
+/**
+ * How it goes on after an attempt: it stops after so long, or goes on as if the first attempt had been then;
+ * in ms.
+ */
 export type LifetimeChange = { stoppedAtMs: number } | { since: number };
 
 type ChangedLifetime = EmailKey & { change: LifetimeChange };
@@ -27,7 +31,10 @@ export function lifetimeColumns(sql: Sql | Tx, workspaceId: string) {
       then round(date_part('epoch', ${goesOnSince(sql, sql`${workspaceId}::uuid`)}) * 1000) end as "triedSince"`;
 }
 
-/** Of e-mails that are locked, and have been waiting since `at`; of one that never was tried there is nothing to stop. */
+/**
+ * Of e-mails that are locked, and have been waiting since `at`; of one that never was tried there is nothing
+ * to stop.
+ */
 export function stopLifetimes(tx: Tx, keys: readonly EmailKey[], at: Date): Statement {
   const ids = keys.map(({ emailId }) => emailId);
   return tx`

@@ -1,11 +1,12 @@
 /**
- * Ids under which the engine's own mail can be written. They are derived from what caused the mail and dated by when that
- * was, so that whoever does it again writes nothing. But an e-mail can be written only while its day has partitions, and
- * retention may have dropped them: a run's step may be tried again weeks after it was begun. Such mail is dated by the
- * first later day that can be written.
+ * Ids under which the engine's own mail can be written. They are derived from what caused the mail and dated
+ * by when that was, so that whoever does it again writes nothing. But an e-mail can be written only while its
+ * day has partitions, and retention may have dropped them: a run's step may be tried again weeks after it was
+ * begun. Such mail is dated by the first later day that can be written.
  *
- * Promises: a cause has one e-mail as long as its row is kept, whoever asks and whenever. Two who choose different days
- * write no two: the later one chose its day because the other's has gone for good, and it has seen what was written there.
+ * Promises: a cause has one e-mail as long as its row is kept, whoever asks and whenever. Two who choose
+ * different days write no two: the later one chose its day because the other's has gone for good, and it has
+ * seen what was written there.
  */
 import { DAY_MS } from "../../clock.ts";
 import { floorId, redatedId, timeOfId } from "../../ids.ts";

@@ -1,12 +1,13 @@
 /**
- * Whether everything in a partition of e-mails is over: found by looking at each row once, in small steps that keep no
- * lock and no snapshot from one to the next, and remember how far they got.
+ * Whether everything in a partition of e-mails is over: found by looking at each row once, in small steps
+ * that keep no lock and no snapshot from one to the next, and remember how far they got.
  *
- * A row that is over stays so: what reached a final status is never open again. It does not matter when a row is seen,
- * only that none is missed. The steps go through the pages of the table in their order, since 10,000 rows in the order
- * of the key lie on nearly 10,000 pages. But an open row that is updated may move to a page that has been seen already.
- * So the keys are gone through as well, in the order of the index, where each has its place for good. When pages and
- * keys yield the same number of rows and the same sum of hashes, every row was seen; otherwise the check begins again.
+ * A row that is over stays so: what reached a final status is never open again. It does not matter when a row
+ * is seen, only that none is missed. The steps go through the pages of the table in their order, since 10,000
+ * rows in the order of the key lie on nearly 10,000 pages. But an open row that is updated may move to a page
+ * that has been seen already. So the keys are gone through as well, in the order of the index, where each has
+ * its place for good. When pages and keys yield the same number of rows and the same sum of hashes, every row
+ * was seen; otherwise the check begins again.
  */
 import { StepSize } from "../../rules/stepsize.ts";
 import type { Sql } from "../db/connect.ts";
@@ -60,7 +61,9 @@ export class PartitionCheck {
     this.#keys = new StepSize({ max: KEYS_MAX, slowMs });
   }
 
-  /** Looks at some more of it. `over`: all rows were final before that time; `open`: that cannot be said now. */
+  /**
+   * Looks at some more of it. `over`: all rows were final before that time; `open`: that cannot be said now.
+   */
   async step(before: Date): Promise<PartitionState> {
     if (this.#isOver) return "over";
     if (this.#open && (await this.#isOpen(this.#open, before))) return "open";
@@ -79,8 +82,8 @@ export class PartitionCheck {
   }
 
   /**
-   * After it was found to be over, for when nothing can be written there any more: the keys are gone through again. Rows
-   * that came meanwhile show; all others are still over.
+   * After it was found to be over, for when nothing can be written there any more: the keys are gone through
+   * again. Rows that came meanwhile show; all others are still over.
    */
   again(): void {
     this.#isOver = false;
@@ -133,7 +136,8 @@ export class PartitionCheck {
   async #isOpen({ workspaceId, id }: Key, before: Date): Promise<boolean> {
     const sql = this.#sql;
     const rows = await sql`
-      select from ${sql(this.#name)} where workspace_id = ${workspaceId} and id = ${id} and ${notOver(sql, before)}`;
+      select from ${sql(this.#name)} where workspace_id = ${workspaceId} and id = ${id}
+        and ${notOver(sql, before)}`;
     return rows.length > 0;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Counts of mail by stream, provider and source address, beside those of the workspace and in the same transaction. Only
- * mail of another stream than `transactional`, or to a known provider, has any.
+ * Counts of mail by stream, provider and source address, beside those of the workspace and in the same
+ * transaction. Only mail of another stream than `transactional`, or to a known provider, has any.
  */
 import { readAttempt } from "../../rules/connection.ts";
 import type { HistoryEntry } from "../../rules/email.ts";
@@ -95,19 +95,26 @@ export function addPartTallies(tx: Tx, worker: string, tallies: readonly PartTal
   const of = (pick: (tally: PartTally) => string | number): string => plainArray(tallies.map(pick));
   const named = (pick: (tally: PartTally) => string): string => of((tally) => `"${pick(tally)}"`);
   return tx`
-    insert into part_tally as t (workspace_id, day, worker, stream, provider, source, attempted, delivered, hard_bounced,
+    insert into part_tally as t (workspace_id, day, worker, stream, provider, source, attempted, delivered,
+      hard_bounced,
                                  late_bounced, blocked, complained, fbl_delivered)
-    select workspace_id, day, ${worker}, stream, provider, source, attempted, delivered, hard_bounced, late_bounced,
+    select workspace_id, day, ${worker}, stream, provider, source, attempted, delivered, hard_bounced,
+      late_bounced,
            blocked, complained, fbl_delivered
-    from unnest(${of((t) => t.workspaceId)}::uuid[], ${of((t) => t.day)}::int[], ${named((t) => t.stream)}::text[],
-      ${named((t) => t.provider)}::text[], ${named((t) => t.source)}::text[], ${of((t) => t.attempted)}::int[],
-      ${of((t) => t.delivered)}::int[], ${of((t) => t.hardBounced)}::int[], ${of((t) => t.lateBounced)}::int[],
+    from unnest(${of((t) => t.workspaceId)}::uuid[], ${of((t) => t.day)}::int[],
+      ${named((t) => t.stream)}::text[],
+      ${named((t) => t.provider)}::text[], ${named((t) => t.source)}::text[],
+        ${of((t) => t.attempted)}::int[],
+      ${of((t) => t.delivered)}::int[], ${of((t) => t.hardBounced)}::int[],
+        ${of((t) => t.lateBounced)}::int[],
       ${of((t) => t.blocked)}::int[], ${of((t) => t.complained)}::int[], ${of((t) => t.fblDelivered)}::int[])
-      as n(workspace_id, day, stream, provider, source, attempted, delivered, hard_bounced, late_bounced, blocked,
+      as n(workspace_id, day, stream, provider, source, attempted, delivered, hard_bounced, late_bounced,
+        blocked,
            complained, fbl_delivered)
     on conflict (workspace_id, day, worker, stream, provider, source) do update set
       attempted = t.attempted + excluded.attempted, delivered = t.delivered + excluded.delivered,
-      hard_bounced = t.hard_bounced + excluded.hard_bounced, late_bounced = t.late_bounced + excluded.late_bounced,
+      hard_bounced = t.hard_bounced + excluded.hard_bounced,
+        late_bounced = t.late_bounced + excluded.late_bounced,
       blocked = t.blocked + excluded.blocked, complained = t.complained + excluded.complained,
       fbl_delivered = t.fbl_delivered + excluded.fbl_delivered`;
 }

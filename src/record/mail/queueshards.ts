@@ -1,7 +1,7 @@
 /**
- * How many shards the queue has. An operator sets the number while everything runs; every process looks once a second,
- * so processes disagree for a moment. That loses nothing: what is above the number and has bags is served until they
- * have left it, and bags there that have no job move to another shard.
+ * How many shards the queue has. An operator sets the number while everything runs; every process looks once
+ * a second, so processes disagree for a moment. That loses nothing: what is above the number and has bags is
+ * served until they have left it, and bags there that have no job move to another shard.
  */
 import type { Sql, Tx } from "../db/connect.ts";
 import type { Looks } from "../db/looks.ts";
@@ -46,7 +46,10 @@ export class QueueShards {
     for (const follow of this.#followers) follow(served);
   }
 
-  /** Calls `onServed` now and whenever another number of shards has to be served, until what is returned is called. */
+  /**
+   * Calls `onServed` now and whenever another number of shards has to be served, until what is returned is
+   * called.
+   */
   follow(onServed: (served: number) => void): () => void {
     this.#followers.add(onServed);
     onServed(this.served);
@@ -97,13 +100,14 @@ export async function viewShards(sql: Sql): Promise<ShardView[]> {
       from bag group by shard
     )
     select shard, case when open.shard is null then 'draining' else 'open' end as state,
-           coalesce(queued, 0) as queued, coalesce(held_back, 0) as held_back, coalesce(leased, 0) as leased, oldest
+           coalesce(queued, 0) as queued, coalesce(held_back, 0) as held_back, coalesce(leased, 0) as leased,
+             oldest
     from open full join has using (shard) order by shard`;
 }
 
 /**
- * Moves bags without a job from shards above the number to the others: the same as `shardOf` gives. Those just made are
- * left to whoever made them. Returns how many there were.
+ * Moves bags without a job from shards above the number to the others: the same as `shardOf` gives. Those
+ * just made are left to whoever made them. Returns how many there were.
  */
 export async function leaveClosedShards(
   sql: Sql | Tx,

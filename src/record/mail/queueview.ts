@@ -29,7 +29,8 @@ export type QueueView = {
   bags: { in_line: number; held_back: number; leased: number; oldest: Date | null };
   emails: { in_bags: number; in_flight: number; scheduled: number; waiting: number; deferred: number };
   /**
-   * What deferred mail was answered, whatever its destination: where the smarthost refuses us, all of it is the same.
+   * What deferred mail was answered, whatever its destination: where the smarthost refuses us, all of it is
+   * the same.
    */
   replies: RowOf<typeof replyCount>[];
   destinations: WaitingDestination[];
@@ -73,8 +74,10 @@ export async function viewQueue(sql: Sql): Promise<QueueView> {
              (array_agg(d.reply order by d.at desc))[1] as last_reply
       from due d where d.why = 'deferred' group by d.domain order by count(*) desc limit ${DESTINATIONS_MAX}`,
     typed(sql, waitingHold)`
-      select h.destination, h.source, h.kind, h.factor, h.until, h.reason, h.set_by as "setBy", h.changed_at as "changedAt",
-             (select count(*)::int from due d where d.held_by = h.destination and h.kind = 'suspended') as waiting
+      select h.destination, h.source, h.kind, h.factor, h.until, h.reason, h.set_by as "setBy",
+        h.changed_at as "changedAt",
+             (select count(*)::int from due d where d.held_by = h.destination
+               and h.kind = 'suspended') as waiting
       from destination_hold h order by h.destination, h.source, h.kind limit ${HOLDS_SHOWN_MAX}`,
   ]);
   const { in_line = 0, held_back = 0, leased = 0, oldest = null, emails = 0, in_flight = 0 } = bags ?? {};
@@ -120,7 +123,9 @@ function hasEnd(sql: Sql) {
       and h.until is null)`;
 }
 
-/** Of one workspace, and to one destination (a domain, or what is suspended under another name); null: any. */
+/**
+ * Of one workspace, and to one destination (a domain, or what is suspended under another name); null: any.
+ */
 export type Deferred = { workspaceId: string | null; destination: string | null };
 
 /** E-mails per transaction, so that locks are held briefly. */
@@ -145,7 +150,9 @@ export async function cancelDeferred(
   return forAll(sql, { workspaceId, destination }, (some) => cancelSome(sql, workspaceId, some, now));
 }
 
-/** Ends deferred mail to a destination, of all workspaces, and stores why; returns how many e-mails it was. */
+/**
+ * Ends deferred mail to a destination, of all workspaces, and stores why; returns how many e-mails it was.
+ */
 export async function bounceDeferred(
   sql: Sql,
   destination: string,
@@ -155,7 +162,10 @@ export async function bounceDeferred(
   return forAll(sql, { workspaceId: null, destination }, (some) => bounceSome(sql, some, reason, now));
 }
 
-/** Changes all that is deferred, some at a time in the order of their keys; sums up how many `change` hands back. */
+/**
+ * Changes all that is deferred, some at a time in the order of their keys; sums up how many `change` hands
+ * back.
+ */
 async function forAll(
   sql: Sql,
   { workspaceId, destination }: Deferred,
@@ -189,7 +199,8 @@ async function cancelSome(
     const ended = await deleteDue(tx, locked);
     const endedIds = ended.map(({ emailId }) => emailId);
     await tx`
-      update email e set status = ${endingSql(tx, withoutOpen(tx))}, updated_at = ${now}, marks = ${withoutOpen(tx)},
+      update email e set status = ${endingSql(tx, withoutOpen(tx))}, updated_at = ${now},
+        marks = ${withoutOpen(tx)},
         history = coalesce(e.history, '[]') || ${event}::text::jsonb
       where e.workspace_id = ${workspaceId} and e.id = any(${endedIds}::uuid[]) and e.status = 'deferred'`;
     return endedIds.length;
@@ -211,7 +222,8 @@ async function bounceSome(sql: Sql, found: readonly EmailKey[], reason: string, 
     const locked = (await lockEmails(tx, found, "skip")).filter(({ status }) => status === "deferred");
     const ids = locked.map(({ emailId }) => emailId);
     const emails = await typed(tx, bouncingEmailRow)`
-      select e.workspace_id as "workspaceId", e.id, e.head, coalesce(e.marks, repeat('o', e.weight)) as marks, d.domain
+      select e.workspace_id as "workspaceId", e.id, e.head, coalesce(e.marks, repeat('o', e.weight)) as marks,
+        d.domain
       from email e join due d on d.workspace_id = e.workspace_id and d.email_id = e.id
       where (e.workspace_id, e.id) in (
           select * from unnest(${locked.map(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[]))

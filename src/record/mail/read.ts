@@ -1,4 +1,7 @@
-/** Reading e-mails: one whole, or a page of them, newest first. Every query bounds the id, and so meets few partitions. */
+/**
+ * Reading e-mails: one whole, or a page of them, newest first. Every query bounds the id, and so meets few
+ * partitions.
+ */
 
 import type { Head, HistoryEntry } from "../../rules/email.ts";
 import type { Situation } from "../../rules/reason.ts";
@@ -90,7 +93,8 @@ export async function attachmentsOf(
   id: string,
 ): Promise<EmailAttachments | null> {
   const [row] = await typed(sql, emailAttachmentsRow)`
-    select e.key_id as "keyId", coalesce(b.extra -> 'attachments', '[]') as attachments, b.id is not null as "hasBody"
+    select e.key_id as "keyId", coalesce(b.extra -> 'attachments', '[]') as attachments,
+      b.id is not null as "hasBody"
     from email e left join body b on b.workspace_id = e.workspace_id and b.id = e.id and b.id = ${id}
     where e.workspace_id = ${workspaceId} and e.id = ${id}`;
   return row ?? null;
@@ -98,7 +102,10 @@ export async function attachmentsOf(
 
 export type Page = { after: string | null; before: string | null; limit: number };
 
-/** Of heads: what long ones hold beyond it comes with the next page. Reading and showing so much takes about 10 ms. */
+/**
+ * Of heads: what long ones hold beyond it comes with the next page. Reading and showing so much takes about
+ * 10 ms.
+ */
 export const PAGE_BYTES_MAX = 2 * 1024 * 1024;
 
 /** At least one when there is one. */
@@ -113,7 +120,8 @@ export async function listEmails(
     select ${columns(sql)}, e.found::int from (
       select *, count(*) over () as found,
         sum(octet_length(head::text)) over (order by id ${order}) - octet_length(head::text) as bytes_before
-      from (select * from email where workspace_id = ${workspaceId} ${from} order by id ${order} limit ${limit + 1}) page
+      from (select * from email where workspace_id = ${workspaceId} ${from}
+        order by id ${order} limit ${limit + 1}) page
     ) e
     ${situationOf(sql)}
     where e.bytes_before < ${PAGE_BYTES_MAX}
@@ -134,24 +142,30 @@ export async function readEmails(
   if (first === undefined || last === undefined) return [];
   return typed(sql, emailRow)`
     select ${columns(sql)} from email e ${situationOf(sql)}
-    where e.workspace_id = ${workspaceId} and e.id = any(${sorted}::uuid[]) and e.id between ${first} and ${last}
+    where e.workspace_id = ${workspaceId} and e.id = any(${sorted}::uuid[]) and e.id between ${first}
+      and ${last}
     order by e.id ${order}`;
 }
 
 function columns(sql: Sql) {
   return sql`e.id, e.key_id as "keyId", e.bulk, e.stream, e.status, e.head, e.created_at as "createdAt", e.updated_at as "updatedAt",
-    e.scheduled_at as "scheduledAt", e.sent_at as "sentAt", e.delivered_at as "deliveredAt", e.delayed_at as "delayedAt",
+    e.scheduled_at as "scheduledAt", e.sent_at as "sentAt", e.delivered_at as "deliveredAt",
+      e.delayed_at as "delayedAt",
     e.bounced_at as "bouncedAt", e.complained_at as "complainedAt", e.failed_at as "failedAt", e.attempts,
     d.why as "waitingFor", d.reply as "lastReply", d.domain as "lastDomain",
     d.held_by as "heldBy", h.reason as "heldFor",
     coalesce(g.token is not null, false) as "isUnderWay", w.suspended_at is not null as "isSuspended",
     e.bulk and (l.reserved_share >= 1
-      or (l.stream_shares ->> coalesce(nullif(e.stream, ''), 'bulk'))::float8 is not distinct from 0) as "isPaused",
+      or (l.stream_shares ->> coalesce(nullif(e.stream, ''), 'bulk'))::float8 is not distinct
+        from 0) as "isPaused",
     case when d.why in ('cap_hour', 'cap_day', 'quota_month') then greatest(d.at, l.next_release_at)
       when d.held_by is null or h.source <> '' then d.at else h.until end as "nextAttemptAt"`;
 }
 
-/** Where an e-mail stands besides its own row: what it waits for, who carries it, whether its workspace may send. */
+/**
+ * Where an e-mail stands besides its own row: what it waits for, who carries it, whether its workspace may
+ * send.
+ */
 function situationOf(sql: Sql) {
   return sql`
     join workspace w on w.id = e.workspace_id

@@ -1,6 +1,7 @@
 /**
- * Reports of receivers: kept as they came, before they are acknowledged, and worked off in sets. The table is the queue:
- * whoever works takes rows that nobody else holds and keeps them locked until what they change is committed with them.
+ * Reports of receivers: kept as they came, before they are acknowledged, and worked off in sets. The table is
+ * the queue: whoever works takes rows that nobody else holds and keeps them locked until what they change is
+ * committed with them.
  */
 import { fencedNow } from "../cells/moving.ts";
 import { plainArray, texts } from "../db/arrays.ts";
@@ -31,7 +32,8 @@ export async function insertReports(sql: Sql, reports: readonly NewReport[]): Pr
     insert into report (id, source, handle, workspace_id, email_id, place, network, raw)
     select id, source, handle, workspace_id, email_id, place, network, decode(raw, 'base64')
     from unnest(${of((r) => r.id)}::uuid[], ${of((r) => r.source)}::text[], ${of((r) => r.handle)}::text[],
-                ${of((r) => r.workspaceId)}::uuid[], ${of((r) => r.emailId)}::uuid[], ${of((r) => r.place)}::smallint[],
+                ${of((r) => r.workspaceId)}::uuid[], ${of((r) => r.emailId)}::uuid[],
+                  ${of((r) => r.place)}::smallint[],
                 ${texts(
                   sql,
                   reports.map((r) => r.network),
@@ -49,13 +51,18 @@ export function hasDueReports(sql: Sql) {
 
 export async function takeReports(tx: Tx, most: number): Promise<DueReport[]> {
   return typed(tx, dueReportRow)`
-    select r.id, r.source, coalesce(r.workspace_id, w.id) as "workspaceId", r.email_id as "emailId", r.place, r.network,
+    select r.id, r.source, coalesce(r.workspace_id, w.id) as "workspaceId", r.email_id as "emailId", r.place,
+      r.network,
            r.raw, r.tries, r.received_at as "receivedAt"
-    from (select * from report where due_at <= now() order by due_at, id limit ${most} for update skip locked) as r
+    from (select * from report where due_at <= now() order by due_at,
+      id limit ${most} for update skip locked) as r
     left join workspace w on w.handle = r.handle`;
 }
 
-/** What became of a report: it is worked off with a result, or put off for so long; and which e-mail it is about. */
+/**
+ * What became of a report: it is worked off with a result, or put off for so long; and which e-mail it is
+ * about.
+ */
 export type ReportEnd = {
   id: string;
   result: string | null;
@@ -81,12 +88,15 @@ export async function endReports(tx: Tx, ends: readonly ReportEnd[]): Promise<vo
     where r.id = e.id`;
 }
 
-/** Of e-mails whose recipients are erased: a report repeats their addresses. After their e-mails are locked. */
+/**
+ * Of e-mails whose recipients are erased: a report repeats their addresses. After their e-mails are locked.
+ */
 export async function forgetReports(tx: Tx, workspaceId: string, emailIds: readonly string[]): Promise<void> {
   await tx`
     with held as materialized (
       select id from report
-      where email_id = any(${[...emailIds]}::uuid[]) and coalesce(workspace_id, ${workspaceId}) = ${workspaceId}
+      where email_id = any(${[...emailIds]}::uuid[]) and coalesce(workspace_id,
+        ${workspaceId}) = ${workspaceId}
       order by id for update
     )
     delete from report r using held where r.id = held.id`;
@@ -98,7 +108,8 @@ export async function dropOldReports(tx: Tx | Sql, before: Date, most: number): 
     delete from report where id in (
       select id from report r where done_at < ${before} and not exists (
         select from workspace_move m
-        where m.workspace_id = any(${fenced}::uuid[]) and (m.workspace_id = r.workspace_id or m.handle = r.handle))
+        where m.workspace_id = any(${fenced}::uuid[]) and (m.workspace_id = r.workspace_id
+          or m.handle = r.handle))
       limit ${most} for update of r skip locked)`;
   return dropped.count;
 }

@@ -1,7 +1,7 @@
 /**
- * The steps by which retention drops expired partitions. Each is short, and no send waits for one. A partition is
- * detached while sends go on, checked once more when it can no longer change, and dropped as a separate table. The
- * catalog shows where an interrupted run stopped, so that any process can continue.
+ * The steps by which retention drops expired partitions. Each is short, and no send waits for one. A
+ * partition is detached while sends go on, checked once more when it can no longer change, and dropped as a
+ * separate table. The catalog shows where an interrupted run stopped, so that any process can continue.
  */
 
 import { DAY_MS } from "../../clock.ts";
@@ -14,12 +14,15 @@ import { text, typed } from "../db/rowshape.ts";
 export async function holdersOf(sql: Sql, table: string): Promise<string[]> {
   const rows = await typed(sql, { holder: text })`
     select distinct virtualtransaction as holder from pg_locks
-    where locktype = 'relation' and granted and pid <> pg_backend_pid() and relation = to_regclass(${table})::oid
+    where locktype = 'relation' and granted and pid <> pg_backend_pid()
+      and relation = to_regclass(${table})::oid
       and database = (select oid from pg_database where datname = current_database())`;
   return rows.map(({ holder }) => holder);
 }
 
-/** Waits for every transaction that uses the parent, each for the lock timeout at most, and locks out none. */
+/**
+ * Waits for every transaction that uses the parent, each for the lock timeout at most, and locks out none.
+ */
 export async function detachPartition(sql: Sql, { name, table }: Partition): Promise<void> {
   await sql.unsafe(`alter table ${table} detach partition ${name} concurrently`);
 }
@@ -33,7 +36,9 @@ export async function attachAgain(sql: Sql, { table, day }: Partition): Promise<
   await sql.unsafe(attachingOf(table, dayNumber(day)));
 }
 
-/** Never a table that is a partition: to drop one locks the parent, and nobody has checked it out of reach. */
+/**
+ * Never a table that is a partition: to drop one locks the parent, and nobody has checked it out of reach.
+ */
 export async function dropDetached(sql: Sql, { name }: Partition): Promise<void> {
   await sql.unsafe(`do $$ begin
     lock table ${name} in access exclusive mode;

@@ -1,11 +1,11 @@
 /**
  * E-mails that match a filter, a page at a time, newest first or oldest first.
  *
- * Promises: a page reads a bounded number of rows, whatever is looked for and whatever the workspace holds. It may
- * hold fewer than match, or none; `next` is where to go on, and null when nothing is left.
+ * Promises: a page reads a bounded number of rows, whatever is looked for and whatever the workspace holds.
+ * It may hold fewer than match, or none; `next` is where to go on, and null when nothing is left.
  *
- * Where terms are looked for, the search blocks say where they occur, and only e-mails that are in no block yet are all
- * looked at. A status that few have stands in tables of its own: these e-mails come first.
+ * Where terms are looked for, the search blocks say where they occur, and only e-mails that are in no block
+ * yet are all looked at. A status that few have stands in tables of its own: these e-mails come first.
  */
 import { floorId, idBefore } from "../../ids.ts";
 import { BULK, isBuiltIn } from "../../rules/stream.ts";
@@ -207,7 +207,8 @@ async function findInBlocks(
     under: lesser(range.under, last.untilId),
   };
   const found = await typed(sql, { id: text })`
-    select e.id from unnest(${some.map(({ fromId }) => fromId)}::uuid[], ${some.map(({ untilId }) => untilId)}::uuid[])
+    select e.id from unnest(${some.map(({ fromId }) => fromId)}::uuid[],
+      ${some.map(({ untilId }) => untilId)}::uuid[])
       as b(from_id, until_id)
     cross join lateral (
       select * from email where workspace_id = ${workspaceId} and id >= b.from_id and id < b.until_id
@@ -245,7 +246,10 @@ function matches(
     ${tag === null ? sql`` : sql`and ${hasTag(sql, tag)}`}`;
 }
 
-/** What has no word is looked for as it is. To look through the head costs a fifth of taking the subject out of it. */
+/**
+ * What has no word is looked for as it is. To look through the head costs a fifth of taking the subject out
+ * of it.
+ */
 function hasWords(sql: Sql, subject: string): Statement {
   const words = wordsOf(subject);
   if (words.length === 0) return sql`e.head ->> 'subject' = ${subject}`;
@@ -254,14 +258,19 @@ function hasWords(sql: Sql, subject: string): Statement {
   return [...inHead, ...inSubject].reduce((all, one) => sql`${all} and ${one}`);
 }
 
-/** One probe for each e-mail: what could be planned as a join might read the bodies of the whole workspace. */
+/**
+ * One probe for each e-mail: what could be planned as a join might read the bodies of the whole workspace.
+ */
 function hasTag(sql: Sql, tag: { name: string; value: string }): Statement {
   return sql`(
     select (b.extra -> 'tags')::jsonb from body b where b.workspace_id = e.workspace_id and b.id = e.id
   ) @> ${sql.json([tag])}`;
 }
 
-/** As JSON writes an address: alone, or behind a name. To look through the text costs a tenth of taking it apart. */
+/**
+ * As JSON writes an address: alone, or behind a name. To look through the text costs a tenth of taking it
+ * apart.
+ */
 function namesOneOf(sql: Sql, recipient: readonly string[]): Statement {
   const ways = recipient
     .map((address) => JSON.stringify(address).slice(1, -1))

@@ -1,11 +1,11 @@
 /**
- * Search blocks: a thousand consecutive e-mails of a workspace, with the recipients, words, tags, keys and streams that
- * occur among them, each as a number. The keeper cuts blocks some minutes behind the newest e-mail and looks through them, so
- * no send writes an index.
+ * Search blocks: a thousand consecutive e-mails of a workspace, with the recipients, words, tags, keys and
+ * streams that occur among them, each as a number. The keeper cuts blocks some minutes behind the newest
+ * e-mail and looks through them, so no send writes an index.
  *
- * Promises: a block that is known lacks nothing of its e-mails. Who writes an e-mail among older ones, or erases
- * somebody from one, makes its block unknown in the same transaction; an unknown block is searched like one that has
- * everything. What came in any other way is found by `auditBlocks`.
+ * Promises: a block that is known lacks nothing of its e-mails. Who writes an e-mail among older ones, or
+ * erases somebody from one, makes its block unknown in the same transaction; an unknown block is searched
+ * like one that has everything. What came in any other way is found by `auditBlocks`.
  */
 import { DAY_MS } from "../../clock.ts";
 import { floorId } from "../../ids.ts";
@@ -38,7 +38,8 @@ export function within(sql: Sql, column: Statement, { over, under }: IdRange): S
 /** Where the last block of the workspace ends; null when it has none. */
 export async function endOfBlocks(sql: Sql, workspaceId: string): Promise<string | null> {
   const [last] = await typed(sql, { end: text })`
-    select until_id as end from search_block where workspace_id = ${workspaceId} order by until_id desc limit 1`;
+    select until_id as end from search_block where workspace_id = ${workspaceId}
+      order by until_id desc limit 1`;
   return last?.end ?? null;
 }
 
@@ -61,7 +62,8 @@ export async function blocksWith(
     select from_id as "fromId", until_id as "untilId" from (
       select * from known where workspace_id = ${workspaceId}
       union all
-      select workspace_id, from_id, until_id from search_block where workspace_id = ${workspaceId} and terms is null
+      select workspace_id, from_id, until_id from search_block where workspace_id = ${workspaceId}
+        and terms is null
     ) b
     where until_id > ${over} and from_id < ${under}
     order by until_id ${isBackwards ? sql`asc` : sql`desc`} limit ${most}`;
@@ -69,7 +71,8 @@ export async function blocksWith(
 
 function numbersOf(sql: Sql, workspaceId: string, terms: readonly Term[]): Statement {
   return sql`array(select search_term(${workspaceId}, kind, lower(value collate "C"))
-    from unnest(${terms.map(({ kind }) => kind)}::text[], ${terms.map(({ value }) => value)}::text[]) as t(kind, value))`;
+    from unnest(${terms.map(({ kind }) => kind)}::text[],
+      ${terms.map(({ value }) => value)}::text[]) as t(kind, value))`;
 }
 
 /** The next blocks of a workspace, as far as there are full ones up to that time; says how many. */
@@ -108,15 +111,19 @@ export async function readBlocks(sql: Sql, most: number): Promise<number> {
 function contentOf(tx: Tx, workspaceId: string, fromId: string, untilId: string): Statement {
   return tx`
     with mail as materialized (
-      select id, key_id, stream, bulk, head from email where workspace_id = ${workspaceId} and id >= ${fromId} and id < ${untilId}
+      select id, key_id, stream, bulk, head from email where workspace_id = ${workspaceId} and id >= ${fromId}
+        and id < ${untilId}
     ), addressed as (
       select named from mail, unnest(array[head -> 'to', head -> 'cc', head -> 'bcc']) as list,
         json_array_elements_text(case json_typeof(list) when 'array' then list end) as named
     ), occurring as (
       select 'key' as kind, key_id::text as value from mail where key_id is not null
-      union select 'stream', case when stream <> '' then stream when bulk then 'bulk' else 'transactional' end from mail
-      union select 'to', lower(coalesce(substring(named from '(?:^|^.* )<(.*)>$'), named) collate "C") from addressed
-      union select 'word', word from mail, string_to_table(spaced_words(head ->> 'subject'), ' ') as word where word <> ''
+      union select 'stream', case when stream <> '' then stream when bulk then 'bulk' else 'transactional' end
+        from mail
+      union select 'to', lower(coalesce(substring(named from '(?:^|^.* )<(.*)>$'), named) collate "C")
+        from addressed
+      union select 'word', word from mail, string_to_table(spaced_words(head ->> 'subject'), ' ') as word
+        where word <> ''
       union select 'tag', lower((tag ->> 'name') || ':' || (tag ->> 'value') collate "C")
         from mail m, body b, json_array_elements(b.extra -> 'tags') as tag
         where b.workspace_id = ${workspaceId} and b.id = m.id and b.id >= ${fromId} and b.id < ${untilId}
@@ -147,7 +154,9 @@ export function forgetBlocks(
 export type BlockKey = { workspaceId: string; untilId: string };
 export const FIRST_BLOCK: BlockKey = { workspaceId: FIRST, untilId: FIRST };
 
-/** Makes blocks unknown that hold more or fewer e-mails than were looked through. Hands back where to go on. */
+/**
+ * Makes blocks unknown that hold more or fewer e-mails than were looked through. Hands back where to go on.
+ */
 export async function auditBlocks(sql: Sql, after: BlockKey, most: number): Promise<BlockKey | null> {
   const [step] = await typed(sql, { found: integer, last: orNull(json<BlockKey>()) })`
     with step as materialized (
@@ -157,9 +166,11 @@ export async function auditBlocks(sql: Sql, after: BlockKey, most: number): Prom
     ), wrong as (
       update search_block b set terms = null from step s
       where b.workspace_id = s.workspace_id and b.until_id = s.until_id and s.emails <> (
-        select count(*) from email e where e.workspace_id = s.workspace_id and e.id >= s.from_id and e.id < s.until_id)
+        select count(*) from email e where e.workspace_id = s.workspace_id and e.id >= s.from_id
+          and e.id < s.until_id)
     )
-    select count(*)::int as found, (array_agg(json_build_object('workspaceId', workspace_id, 'untilId', until_id)
+    select count(*)::int as found, (array_agg(json_build_object('workspaceId', workspace_id, 'untilId',
+      until_id)
       order by workspace_id desc, until_id desc))[1] as last from step`;
   return step && step.found >= most ? step.last : null;
 }
@@ -172,7 +183,8 @@ export async function dropOldBlocks(tx: Tx | Sql, most: number): Promise<number>
       select workspace_id, until_id from search_block where until_id <= ${before}
       order by workspace_id, until_id limit ${most} for update skip locked
     )
-    delete from search_block b using old where b.workspace_id = old.workspace_id and b.until_id = old.until_id`;
+    delete from search_block b using old where b.workspace_id = old.workspace_id
+      and b.until_id = old.until_id`;
   return dropped.count;
 }
 

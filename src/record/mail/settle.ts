@@ -1,14 +1,15 @@
 /**
  * Settling: what became of e-mails, written in groups.
  *
- * Promises: only the holder of the bag that an e-mail travels in may defer or end it: the e-mail's row names the bag,
- * the bag's row the holder's token. A delivery is noted however late it is, since the receiver has the mail; only a
- * bounce or complaint that comes afterwards changes it. Of a mail to several that holds for each of them, also where
- * the whole has not ended so. What is written twice changes nothing the second time, and
- * counts follow the rows that changed, so a group whose commit got lost is simply written again.
+ * Promises: only the holder of the bag that an e-mail travels in may defer or end it: the e-mail's row names
+ * the bag, the bag's row the holder's token. A delivery is noted however late it is, since the receiver has
+ * the mail; only a bounce or complaint that comes afterwards changes it. Of a mail to several that holds for
+ * each of them, also where the whole has not ended so. What is written twice changes nothing the second time,
+ * and counts follow the rows that changed, so a group whose commit got lost is simply written again.
  *
- * A recipient who was erased while the mail was on its way (marked x by then) is not brought back: they are not tried
- * again, their address does not enter the history, and with the last open recipient the contents go.
+ * A recipient who was erased while the mail was on its way (marked x by then) is not brought back: they are
+ * not tried again, their address does not enter the history, and with the last open recipient the contents
+ * go.
  */
 
 import { DAY_MS } from "../../clock.ts";
@@ -85,12 +86,15 @@ export type TallyCounts = {
 };
 type Tally = TallyCounts & { workspaceId: string; day: number };
 
-/** A bag whose e-mails have all been noted. `isDoubtful`: a note was refused, so there may still be something open in it. */
+/**
+ * A bag whose e-mails have all been noted. `isDoubtful`: a note was refused, so there may still be something
+ * open in it.
+ */
 export type Finished = { bag: HeldBag; isDoubtful: boolean };
 
 /**
- * Writes what became of e-mails, ends the bags that are done, and adds to the day's counts, in one transaction. Hands
- * back what was refused: the record knew better, or the bag has another holder.
+ * Writes what became of e-mails, ends the bags that are done, and adds to the day's counts, in one
+ * transaction. Hands back what was refused: the record knew better, or the bag has another holder.
  */
 export async function settle(
   sql: Sql,
@@ -101,7 +105,8 @@ export async function settle(
 ): Promise<Settled[]> {
   const inOrder = [...settled].sort(byKey);
   const refused = await settleHeld(sql, worker, inOrder, finished, series);
-  // in a transaction of their own: the first one's e-mails are locked in order, and these would come after them
+  // in a transaction of their own: the first one's e-mails are locked in order, and these would come after
+  // them
   const inPart = refused.filter(({ status, marks }) => status !== "delivered" && marks.includes("d"));
   if (inPart.length > 0) await settleDeliveries(sql, worker, inPart);
   return refused;
@@ -155,7 +160,10 @@ async function settleHeld(
   });
 }
 
-/** What another holder has noted of it makes this attempt no first one: its recipients are counted as tried already. */
+/**
+ * What another holder has noted of it makes this attempt no first one: its recipients are counted as tried
+ * already.
+ */
 function asRetry(note: Settled): Settled {
   const { attempted: _, throttled: __, ...counts } = note.counts;
   const parts = (note.parts ?? []).map(({ counts: { attempted: _, ...counts }, ...part }) => ({
@@ -166,14 +174,15 @@ function asRetry(note: Settled): Settled {
 }
 
 /**
- * Of notes that were refused, what receivers took: whoever holds the bag by now is not to bring it to them again. Each note
- * is in the order of its key.
+ * Of notes that were refused, what receivers took: whoever holds the bag by now is not to bring it to them
+ * again. Each note is in the order of its key.
  */
 async function settleDeliveries(sql: Sql, worker: string, refused: readonly Settled[]): Promise<void> {
   await sql.begin(async (tx) => {
     const ids = refused.map(({ emailId }) => emailId);
     const open = await typed(tx, { ...unfinishedRow, attempts: integer })`
-      select e.workspace_id as "workspaceId", e.id, coalesce(e.marks, repeat('o', e.weight)) as marks, e.attempts
+      select e.workspace_id as "workspaceId", e.id, coalesce(e.marks, repeat('o', e.weight)) as marks,
+        e.attempts
       from email e
       join unnest(${refused.map(({ bag }) => bag.workspaceId)}::uuid[], ${ids}::uuid[]) as k(workspace_id, id)
         on e.workspace_id = k.workspace_id and e.id = k.id
@@ -198,7 +207,10 @@ async function settleDeliveries(sql: Sql, worker: string, refused: readonly Sett
 type LateDelivery = Pick<Settled, "bag" | "at" | "events" | "counts"> &
   Unfinished & { ending: Ending | null };
 
-/** null: all of it is known. `isFirst`: no attempt has been noted, so all who were open count as tried by this one. */
+/**
+ * null: all of it is known. `isFirst`: no attempt has been noted, so all who were open count as tried by this
+ * one.
+ */
 function lateDelivery(note: Settled, marks: string, isFirst: boolean): LateDelivery | null {
   const isLate = (place: number) => note.marks[place] === "d" && marks[place] === OPEN_MARK;
   const merged = [...marks].map((mark, place) => (isLate(place) ? "d" : mark)).join("");
@@ -239,7 +251,8 @@ async function updateDelivered(tx: Tx, late: readonly LateDelivery[]): Promise<v
       failed_at = case when s.ending = 'failed' then s.at else e.failed_at end,
       history = coalesce(e.history, '[]') || s.events::jsonb
     from (select *, to_timestamp(at_ms / 1000) as at from (select ${rows}) r) as s
-    where e.workspace_id = s.workspace_id and e.id = s.id and e.id = any(${plainArray(late.map(({ id }) => id))}::uuid[])`;
+    where e.workspace_id = s.workspace_id and e.id = s.id
+      and e.id = any(${plainArray(late.map(({ id }) => id))}::uuid[])`;
 }
 
 async function dropDue(tx: Tx, ended: readonly LateDelivery[]): Promise<void> {
@@ -267,18 +280,19 @@ function bagOf({ bag }: Finished): HeldBag {
 }
 
 /**
- * `changed`: the ids of the rows that changed, null when all did. `unfinished`: those with an open or a redacted recipient.
- * `triedBefore`: those whose note takes its attempt for the first, and another was noted before it.
+ * `changed`: the ids of the rows that changed, null when all did. `unfinished`: those with an open or a
+ * redacted recipient. `triedBefore`: those whose note takes its attempt for the first, and another was noted
+ * before it.
  */
 type Updated = { changed: ReadonlySet<string> | null; unfinished: Unfinished[]; triedBefore: string[] };
 
 /**
  * One row comes back, not one for each e-mail: reading those would cost more than the rest of settling.
  *
- * Locks e-mails in the order of its plan: a statement that locked them first would double what this one costs (22 us per
- * e-mail). With few partitions the plan finds each note's e-mail in the order of the notes, with many it hashes the
- * notes and walks the e-mails by index, partition by partition. For one workspace both are the order of the ids; a
- * bitmap scan would not be, and is off here (connect.ts).
+ * Locks e-mails in the order of its plan: a statement that locked them first would double what this one costs
+ * (22 us per e-mail). With few partitions the plan finds each note's e-mail in the order of the notes, with
+ * many it hashes the notes and walks the e-mails by index, partition by partition. For one workspace both are
+ * the order of the ids; a bitmap scan would not be, and is off here (connect.ts).
  */
 async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Updated> {
   if (settled.length === 0) return { changed: null, unfinished: [], triedBefore: [] };
@@ -298,7 +312,8 @@ async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Update
   });
   const written = await typed(tx, updatedRow)`
     with done as (update email e set
-      status = s.status, marks = case when e.marks like '%x%' then ${marksKeptOut(tx)} else s.marks end, updated_at = s.at,
+      status = s.status, marks = case when e.marks like '%x%' then ${marksKeptOut(tx)} else s.marks end,
+        updated_at = s.at,
       bag_id = null,
       attempts = e.attempts + case when s.attempted_at is null then 0 else 1 end,
       sent_at = coalesce(e.sent_at, s.attempted_at),
@@ -312,7 +327,8 @@ async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Update
         events_text::jsonb as events from (select ${rows}) r) as s
     where e.workspace_id = s.workspace_id and e.id = s.id and e.id = any(${ids}::uuid[])
       and case
-        when s.status = 'delivered' then e.status in ('accepted', 'waiting', 'deferred', 'failed', 'canceled', 'suppressed')
+        when s.status = 'delivered' then e.status in ('accepted', 'waiting', 'deferred', 'failed', 'canceled',
+          'suppressed')
         else e.bag_id = s.bag_id and e.status in ('accepted', 'deferred') and exists (
           select from bag b where b.workspace_id = s.workspace_id and b.id = s.bag_id and b.token = s.token)
           and (e.marks is null or e.marks not like '%d%' or ${keepsDeliveries(tx)})
@@ -327,7 +343,9 @@ async function updateEmails(tx: Tx, settled: readonly Settled[]): Promise<Update
   return { changed: changed && new Set(changed), ...found };
 }
 
-/** A delivery that became known meanwhile is not undone: the note is refused, and the others are asked again. */
+/**
+ * A delivery that became known meanwhile is not undone: the note is refused, and the others are asked again.
+ */
 function keepsDeliveries(tx: Tx) {
   return tx`not exists (
     select from unnest(string_to_array(e.marks, null), string_to_array(s.marks, null)) as m(was, became)
@@ -336,7 +354,10 @@ function keepsDeliveries(tx: Tx) {
 
 type NewlyBounced = { gone: NewSuppression[]; wavering: NewSuppression[] };
 
-/** Nobody is written to again who is not there. Of a mail whose people were erased meanwhile only hashes are kept. */
+/**
+ * Nobody is written to again who is not there. Of a mail whose people were erased meanwhile only hashes are
+ * kept.
+ */
 async function bouncedOf(tx: Tx, kept: readonly Settled[]): Promise<NewlyBounced> {
   const bounced = kept.filter(
     ({ hardBounces = [], softBounces = [] }) => hardBounces.length + softBounces.length > 0,
@@ -390,12 +411,13 @@ const updatedRow = {
 function marksKeptOut(tx: Tx) {
   return tx`(
     select string_agg(case when was = 'x' and became = 'o' then 'x' else became end, '' order by place)
-    from unnest(string_to_array(e.marks, null), string_to_array(s.marks, null)) with ordinality as m(was, became, place))`;
+    from unnest(string_to_array(e.marks, null), string_to_array(s.marks, null)) with ordinality as m(was,
+      became, place))`;
 }
 
 /**
- * The address goes, and where it was tried: a host may be the person's own. So do all replies, since one about another
- * recipient may repeat the address. An operator's cancellation marks x too, and erases nobody.
+ * The address goes, and where it was tried: a host may be the person's own. So do all replies, since one
+ * about another recipient may repeat the address. An operator's cancellation marks x too, and erases nobody.
  */
 function eventsKeptOut(tx: Tx) {
   return tx`(
@@ -403,7 +425,8 @@ function eventsKeptOut(tx: Tx) {
       case when not ${isErased(tx)} then event
         when substr(e.marks, (s.places::int[])[n] + 1, 1) = 'x'
           then (event - 'detail') || '{"recipient": "erased@erased.invalid"}' ||
-            case when event ? 'attempt' then jsonb_build_object('attempt', ${withoutConnectionSql(tx)}) else '{}' end
+            case when event ? 'attempt' then jsonb_build_object('attempt', ${withoutConnectionSql(tx)})
+              else '{}' end
         else event - 'detail' end order by n), '[]')
     from jsonb_array_elements(s.events) with ordinality as v(event, n))`;
 }
@@ -445,35 +468,42 @@ async function endRedacted(tx: Tx, redacted: readonly ErasedRecipientRow[]): Pro
 function insertDeferred(tx: Tx, deferred: readonly Settled[]) {
   const of = <T>(pick: (one: Settled) => T): T[] => deferred.map(pick);
   return tx`
-    insert into due (workspace_id, email_id, at, why, bulk, stream, weight, bytes, domain, reply, held_by, granted_at)
+    insert into due (workspace_id, email_id, at, why, bulk, stream, weight, bytes, domain, reply, held_by,
+      granted_at)
     select d.workspace_id, d.email_id, to_timestamp(d.at_ms / 1000), 'deferred', e.bulk, e.stream,
            length(e.marks) - length(replace(e.marks, 'o', '')), e.bytes, d.domain,
            case when e.marks not like '%x%' then d.reply end, d.held_by, b.granted_at
     from unnest(
       ${of((s) => s.bag.workspaceId)}::uuid[], ${of((s) => s.emailId)}::uuid[],
-      ${of((s) => s.nextAt as number)}::float8[], ${of((s) => s.domain)}::text[], ${of((s) => s.reply)}::text[],
+      ${of((s) => s.nextAt as number)}::float8[], ${of((s) => s.domain)}::text[],
+        ${of((s) => s.reply)}::text[],
       ${of((s) => s.heldBy ?? null)}::text[], ${of((s) => s.bag.id)}::uuid[]
     ) as d(workspace_id, email_id, at_ms, domain, reply, held_by, bag_id)
-    join email e on e.workspace_id = d.workspace_id and e.id = d.email_id and e.id = any(${of((s) => s.emailId)}::uuid[])
+    join email e on e.workspace_id = d.workspace_id and e.id = d.email_id
+      and e.id = any(${of((s) => s.emailId)}::uuid[])
     join bag b on b.workspace_id = d.workspace_id and b.id = d.bag_id`;
 }
 
 function addTallies(tx: Tx, worker: string, tallies: readonly Tally[]) {
   const of = (pick: (tally: Tally) => number): number[] => tallies.map(pick);
   return tx`
-    insert into tally as t (workspace_id, day, worker, attempted, delivered, deferred, hard_bounced, soft_bounced, blocked, failed, throttled, fbl_delivered)
-    select workspace_id, day, ${worker}, attempted, delivered, deferred, hard_bounced, soft_bounced, blocked, failed,
+    insert into tally as t (workspace_id, day, worker, attempted, delivered, deferred, hard_bounced,
+      soft_bounced, blocked, failed, throttled, fbl_delivered)
+    select workspace_id, day, ${worker}, attempted, delivered, deferred, hard_bounced, soft_bounced, blocked,
+      failed,
            throttled, fbl_delivered
     from unnest(${tallies.map((tally) => tally.workspaceId)}::uuid[], ${of((t) => t.day)}::int[],
       ${of((t) => t.attempted)}::int[], ${of((t) => t.delivered)}::int[], ${of((t) => t.deferred)}::int[],
       ${of((t) => t.hardBounced)}::int[], ${of((t) => t.softBounced)}::int[], ${of((t) => t.blocked)}::int[],
       ${of((t) => t.failed)}::int[], ${of((t) => t.throttled)}::int[], ${of((t) => t.fblDelivered)}::int[])
-      as n(workspace_id, day, attempted, delivered, deferred, hard_bounced, soft_bounced, blocked, failed, throttled, fbl_delivered)
+      as n(workspace_id, day, attempted, delivered, deferred, hard_bounced, soft_bounced, blocked, failed,
+        throttled, fbl_delivered)
     on conflict (workspace_id, day, worker) do update set
       attempted = t.attempted + excluded.attempted, delivered = t.delivered + excluded.delivered,
       deferred = t.deferred + excluded.deferred, hard_bounced = t.hard_bounced + excluded.hard_bounced,
       soft_bounced = t.soft_bounced + excluded.soft_bounced, blocked = t.blocked + excluded.blocked,
-      failed = t.failed + excluded.failed, throttled = t.throttled + excluded.throttled, fbl_delivered = t.fbl_delivered + excluded.fbl_delivered`;
+      failed = t.failed + excluded.failed, throttled = t.throttled + excluded.throttled,
+        fbl_delivered = t.fbl_delivered + excluded.fbl_delivered`;
 }
 
 function partsOf(settled: readonly Settled[]): PartTally[] {

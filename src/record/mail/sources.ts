@@ -26,5 +26,6 @@ export function addSources(tx: Tx, worker: string, counted: readonly CountedSour
       ${of((one) => one.fblDelivered)}::int[]) as n(workspace_id, day, source, complained, fbl_delivered)
     group by workspace_id, day, source order by workspace_id, day, source
     on conflict (workspace_id, day, source, worker) do update set
-      complained = s.complained + excluded.complained, fbl_delivered = s.fbl_delivered + excluded.fbl_delivered`;
+      complained = s.complained + excluded.complained,
+        fbl_delivered = s.fbl_delivered + excluded.fbl_delivered`;
 }

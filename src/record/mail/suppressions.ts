@@ -1,9 +1,9 @@
 /**
- * Addresses that a workspace does not write to, found by a keyed hash. One is in force until it is undone; the row stays,
- * as the history of the address. Nothing here is locked but rows of these tables and tallies.
+ * Addresses that a workspace does not write to, found by a keyed hash. One is in force until it is undone;
+ * the row stays, as the history of the address. Nothing here is locked but rows of these tables and tallies.
  *
- * Promises: what is added twice is one row, the first. Undoing takes back the bounce or complaint that was counted for it,
- * once, on the day it was counted.
+ * Promises: what is added twice is one row, the first. Undoing takes back the bounce or complaint that was
+ * counted for it, once, on the day it was counted.
  */
 
 import { parseMailbox } from "../../address.ts";
@@ -73,15 +73,22 @@ export function insertSuppressions(
   const added = inOrder([...given, ...(wavering?.who ?? [])]);
   const of = <T>(pick: (one: NewSuppression) => T): T[] => added.map(pick);
   return tx`
-    insert into suppressed_address (workspace_id, id, address_hash, identity, email, scope, reason, evidence, email_id,
+    insert into suppressed_address (workspace_id, id, address_hash, identity, email, scope, reason, evidence,
+      email_id,
                                     counted_day, created_at)
-    select workspace_id, id, decode(hash, 'hex'), identity, email, scope, reason, evidence, email_id, counted_day, ${now}
-    from unnest(${of((s) => s.workspaceId)}::uuid[], ${of((s) => s.id)}::uuid[], ${of((s) => s.hash.toString("hex"))}::text[],
-                ${of((s) => s.identity)}::text[], ${of((s) => s.email)}::text[], ${of((s) => s.scope)}::text[],
-                ${of((s) => s.reason)}::text[], ${of((s) => s.evidence?.slice(0, EVIDENCE_CHARS_MAX) ?? null)}::text[],
-                ${of((s) => s.emailId)}::uuid[], ${of((s) => s.countedDay)}::int[], ${of((s) => Number(certain.has(s)))}::int[])
+    select workspace_id, id, decode(hash, 'hex'), identity, email, scope, reason, evidence, email_id,
+      counted_day, ${now}
+    from unnest(${of((s) => s.workspaceId)}::uuid[], ${of((s) => s.id)}::uuid[],
+      ${of((s) => s.hash.toString("hex"))}::text[],
+                ${of((s) => s.identity)}::text[], ${of((s) => s.email)}::text[],
+                  ${of((s) => s.scope)}::text[],
+                ${of((s) => s.reason)}::text[],
+                  ${of((s) => s.evidence?.slice(0, EVIDENCE_CHARS_MAX) ?? null)}::text[],
+                ${of((s) => s.emailId)}::uuid[], ${of((s) => s.countedDay)}::int[],
+                  ${of((s) => Number(certain.has(s)))}::int[])
       with ordinality
-      as s(workspace_id, id, hash, identity, email, scope, reason, evidence, email_id, counted_day, certain, n)
+      as s(workspace_id, id, hash, identity, email, scope, reason, evidence, email_id, counted_day, certain,
+        n)
     ${wavering === null ? tx`` : tx`where certain = 1 or ${hasSeries(tx, wavering.series, now)}`}
     order by n
     on conflict (workspace_id, address_hash, scope) where undone_at is null do nothing`;
@@ -116,7 +123,8 @@ export async function dropOldSoftBounces(tx: Tx, before: Date, most: number): Pr
       limit ${most} for update skip locked
     )
     delete from soft_bounce b using old
-    where b.workspace_id = old.workspace_id and b.address_hash = old.address_hash and b.email_id = old.email_id`;
+    where b.workspace_id = old.workspace_id and b.address_hash = old.address_hash
+      and b.email_id = old.email_id`;
   return dropped.count;
 }
 
@@ -162,7 +170,8 @@ export async function findBarriers(
   wanted: readonly { workspaceId: string; hash: Buffer }[],
 ): Promise<ReadonlyMap<string, Barrier[]>> {
   const rows = await typed(tx, { ...barrierRow, workspaceId: text, hash: text })`
-    select s.workspace_id as "workspaceId", encode(s.address_hash, 'hex') as hash, s.scope, s.reason, s.evidence,
+    select s.workspace_id as "workspaceId", encode(s.address_hash, 'hex') as hash, s.scope, s.reason,
+      s.evidence,
            s.created_at as "createdAt"
     from suppressed_address s
     join unnest(${wanted.map(({ workspaceId }) => workspaceId)}::uuid[],
@@ -251,7 +260,10 @@ function isCountedOnce(one: Undone): one is UndoneCount {
   return one.countedDay !== null;
 }
 
-/** Takes it back wherever it was counted. Of an e-mail that is kept no longer, only from the counts of the workspace. */
+/**
+ * Takes it back wherever it was counted. Of an e-mail that is kept no longer, only from the counts of the
+ * workspace.
+ */
 async function uncount(tx: Tx, workspaceId: string, counted: readonly UndoneCount[]): Promise<void> {
   const emails = await emailsOf(tx, workspaceId, counted);
   const parts = new PartTallies();
@@ -275,11 +287,13 @@ async function uncount(tx: Tx, workspaceId: string, counted: readonly UndoneCoun
     insert into tally as t (workspace_id, day, worker, hard_bounced, late_bounced, complained)
     select ${workspaceId}, day, ${UNDOING_WORKER}, -count(*) filter (where reason = 'bounce'),
            -count(*) filter (where is_late = 1), -count(*) filter (where reason = 'complaint')
-    from unnest(${counted.map(({ countedDay }) => countedDay)}::int[], ${counted.map(({ reason }) => reason)}::text[],
+    from unnest(${counted.map(({ countedDay }) => countedDay)}::int[],
+      ${counted.map(({ reason }) => reason)}::text[],
                 ${late.map(Number)}::int[]) as u(day, reason, is_late)
     group by day order by day
     on conflict (workspace_id, day, worker) do update set
-      hard_bounced = t.hard_bounced + excluded.hard_bounced, late_bounced = t.late_bounced + excluded.late_bounced,
+      hard_bounced = t.hard_bounced + excluded.hard_bounced,
+        late_bounced = t.late_bounced + excluded.late_bounced,
       complained = t.complained + excluded.complained`;
   if (parts.all.length > 0) await addPartTallies(tx, UNDOING_WORKER, parts.all);
   if (sources.length > 0) await addSources(tx, UNDOING_WORKER, sources);
@@ -295,7 +309,8 @@ async function emailsOf(
 ): Promise<Map<string, CountedEmail>> {
   const ids = counted.flatMap(({ emailId }) => emailId ?? []);
   const rows = await typed(tx, countedEmailRow)`
-    select id, bulk, stream, history from email where workspace_id = ${workspaceId} and id = any(${ids}::uuid[])`;
+    select id, bulk, stream, history from email where workspace_id = ${workspaceId}
+      and id = any(${ids}::uuid[])`;
   return new Map(rows.map((row) => [row.id, row]));
 }
 
@@ -307,7 +322,8 @@ export function forgetSuppressed(
 ): Statement {
   return tx`
     with held as materialized (
-      select id from suppressed_address where workspace_id = ${workspaceId} and identity = any(${identities}::text[])
+      select id from suppressed_address where workspace_id = ${workspaceId}
+        and identity = any(${identities}::text[])
       order by id for update
     )
     update suppressed_address s set identity = null, email = null, evidence = null, email_id = null from held
@@ -316,7 +332,9 @@ export function forgetSuppressed(
 
 export type Complainer = { workspaceId: string; identity: string; evidence: string | null };
 
-/** Whoever complains wants no more mail of any audience. Before anything else is locked: contacts come first. */
+/**
+ * Whoever complains wants no more mail of any audience. Before anything else is locked: contacts come first.
+ */
 export async function unsubscribeComplainers(
   tx: Tx,
   complainers: readonly Complainer[],
@@ -329,7 +347,8 @@ export async function unsubscribeComplainers(
   await tx`
     select from audience a
     where (a.workspace_id, a.id) in (
-      select c.workspace_id, c.audience_id from contact c join ${who()} on c.workspace_id = w.workspace_id and c.identity = w.identity)
+      select c.workspace_id, c.audience_id from contact c join ${who()} on c.workspace_id = w.workspace_id
+        and c.identity = w.identity)
     order by a.workspace_id, a.id for update`;
   const gone = await typed(tx, { workspaceId: text, id: text, evidence: orNull(text) })`
     with held as materialized (
@@ -343,7 +362,8 @@ export async function unsubscribeComplainers(
   await tx`
     insert into consent (workspace_id, contact_id, id, kind, source, captured_at, wording, recorded_at)
     select workspace_id, contact_id, id, 'withdrawn', 'complaint', ${now}, evidence, ${now}
-    from unnest(${gone.map((g) => g.workspaceId)}::uuid[], ${gone.map((g) => g.id)}::uuid[], ${gone.map(newId)}::uuid[],
+    from unnest(${gone.map((g) => g.workspaceId)}::uuid[], ${gone.map((g) => g.id)}::uuid[],
+      ${gone.map(newId)}::uuid[],
                 ${gone.map((g) => g.evidence)}::text[]) as c(workspace_id, contact_id, id, evidence)`;
 }
 

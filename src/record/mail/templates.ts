@@ -1,6 +1,6 @@
 /**
- * Saved templates and their versions. A template is named by its id or by the external id its caller chose; a change
- * adds a version, and the newest are kept.
+ * Saved templates and their versions. A template is named by its id or by the external id its caller chose; a
+ * change adds a version, and the newest are kept.
  */
 import { codeOf } from "../../caught.ts";
 import { isUuid } from "../../ids.ts";
@@ -89,8 +89,8 @@ export async function insertTemplate(
 }
 
 /**
- * `amend` makes the next version of the last, under the lock that keeps others from doing the same. `rename`: its new
- * external id, null when it keeps its own.
+ * `amend` makes the next version of the last, under the lock that keeps others from doing the same. `rename`:
+ * its new external id, null when it keeps its own.
  */
 export async function amendTemplate(
   sql: Sql,
@@ -132,12 +132,14 @@ async function addVersion(
   now: Date,
 ): Promise<void> {
   await tx`
-    insert into template_version (workspace_id, template_id, version, name, subject, sender, reply_to, html, plain,
+    insert into template_version (workspace_id, template_id, version, name, subject, sender, reply_to, html,
+      plain,
                                   variables, declared, created_at)
     values (${workspaceId}, ${id}, ${version}, ${name}, ${subject}, ${from}, ${replyTo}, ${html}, ${plain},
             ${tx.json(variables)}, ${tx.json(declared)}, ${now})`;
   await tx`delete from template_version
-    where workspace_id = ${workspaceId} and template_id = ${id} and version <= ${version - VERSIONS_KEPT_MAX}`;
+    where workspace_id = ${workspaceId} and template_id = ${id}
+      and version <= ${version - VERSIONS_KEPT_MAX}`;
 }
 
 export async function findTemplate(
@@ -186,7 +188,8 @@ export async function currentVersions(
   const externalIds = refs.filter((ref) => !isUuid(ref));
   return sql`
     select t.id, t.external_id as "externalId", t.version from template t
-    where t.workspace_id = ${workspaceId} and (t.id = any(${ids}::uuid[]) or t.external_id = any(${externalIds}::text[]))`;
+    where t.workspace_id = ${workspaceId} and (t.id = any(${ids}::uuid[])
+      or t.external_id = any(${externalIds}::text[]))`;
 }
 
 const versionTextRow = {
@@ -201,10 +204,12 @@ export async function readVersions(
   refs: readonly VersionRef[],
 ): Promise<VersionText[]> {
   return typed(sql, versionTextRow)`
-    select v.template_id as id, v.version, v.subject, v.sender as "from", v.reply_to as "replyTo", v.html, v.plain,
+    select v.template_id as id, v.version, v.subject, v.sender as "from", v.reply_to as "replyTo", v.html,
+      v.plain,
            v.declared
     from template_version v
-    join unnest(${refs.map(({ id }) => id)}::uuid[], ${refs.map(({ version }) => version)}::int[]) as r(id, version)
+    join unnest(${refs.map(({ id }) => id)}::uuid[], ${refs.map(({ version }) => version)}::int[]) as r(id,
+      version)
       on v.template_id = r.id and v.version = r.version
     where v.workspace_id = ${workspaceId}`;
 }

@@ -1,9 +1,10 @@
 /**
- * What the workers of webhooks read and write. A worker holds endpoints under a lease and names its token in all that it
- * writes, so that one that was taken for dead moves nothing any more.
+ * What the workers of webhooks read and write. A worker holds endpoints under a lease and names its token in
+ * all that it writes, so that one that was taken for dead moves nothing any more.
  *
- * Promises: up to the cursor of an endpoint every event is delivered, unwanted, missed for want of the log, or has a
- * row in `webhook_delivery`. A worker that dies repeats what it had not written yet, under the same ids.
+ * Promises: up to the cursor of an endpoint every event is delivered, unwanted, missed for want of the log,
+ * or has a row in `webhook_delivery`. A worker that dies repeats what it had not written yet, under the same
+ * ids.
  */
 import { ERASED_DOMAIN } from "../../rules/redaction.ts";
 import { TEST_TYPE } from "../../rules/webhook.ts";
@@ -73,7 +74,8 @@ export async function claimWebhooks(
       select w.workspace_id, w.id
       from (
         select p.id, ${mostOfOne} - coalesce(h.held, 0) as room from workspace p
-        left join unnest(${[...held.keys()]}::uuid[], ${[...held.values()]}::int[]) as h(id, held) on h.id = p.id
+        left join unnest(${[...held.keys()]}::uuid[], ${[...held.values()]}::int[]) as h(id, held)
+          on h.id = p.id
         where p.has_webhooks and p.suspended_at is null and coalesce(h.held, 0) < ${mostOfOne}
         order by p.id < ${from}, p.id
       ) p cross join lateral (
@@ -84,16 +86,21 @@ export async function claimWebhooks(
         order by random() limit p.room for update of w skip locked
       ) w limit ${most}
     )
-    update webhook w set lease_token = ${token}, lease_until = clock_timestamp() + ${leaseMs} * interval '1 ms'
+    update webhook w set lease_token = ${token},
+      lease_until = clock_timestamp() + ${leaseMs} * interval '1 ms'
     from ready r, workspace p
     where w.workspace_id = r.workspace_id and w.id = r.id and p.id = w.workspace_id
     returning ${heldColumns(sql)}`;
 }
 
-/** Whether there are events that nobody has numbered, or an endpoint that nobody holds has something to be told. */
+/**
+ * Whether there are events that nobody has numbered, or an endpoint that nobody holds has something to be
+ * told.
+ */
 export function hasNews(sql: Sql, now: Statement) {
   return sql`(${hasUnnumbered(sql)} or exists (
-    select from workspace p join webhook w on w.workspace_id = p.id left join event_sequence s on s.workspace_id = p.id
+    select from workspace p join webhook w on w.workspace_id = p.id left join event_sequence s
+      on s.workspace_id = p.id
     where p.has_webhooks and p.suspended_at is null and w.status = 'enabled' and ${isReady(sql, now)}))`;
 }
 
@@ -164,7 +171,10 @@ const spanEndRow = {
 };
 export type SpanEnd = RowOf<typeof spanEndRow>;
 
-/** The next events of some spans that their endpoints want, oldest first. A test has a row, and only its endpoint gets it. */
+/**
+ * The next events of some spans that their endpoints want, oldest first. A test has a row, and only its
+ * endpoint gets it.
+ */
 export async function readSpans(
   sql: Sql,
   spans: readonly Span[],
@@ -172,8 +182,10 @@ export async function readSpans(
   const rows = await typed(sql, { ...spanEventRow, ...spanEndRow })`
     with span as (
       select * from unnest(
-        ${spans.map((s) => s.place)}::int[], ${spans.map((s) => s.workspaceId)}::uuid[], ${spans.map((s) => s.id)}::uuid[],
-        ${spans.map((s) => s.after)}::float8[], ${spans.map((s) => s.last)}::float8[], ${spans.map((s) => s.most)}::int[]
+        ${spans.map((s) => s.place)}::int[], ${spans.map((s) => s.workspaceId)}::uuid[],
+          ${spans.map((s) => s.id)}::uuid[],
+        ${spans.map((s) => s.after)}::float8[], ${spans.map((s) => s.last)}::float8[],
+          ${spans.map((s) => s.most)}::int[]
       ) as s(place, workspace_id, webhook_id, after, last, most)
     ), scanned as (
       select s.place, s.webhook_id, s.after, s.most, o.*,
@@ -192,13 +204,15 @@ export async function readSpans(
       select *, max(sequence) over (partition by place) as scanned_to from counted where nth <= most
     ), chosen as (
       select t.*, e.id as email_id, e.head, e.created_at as email_created_at, e.history,
-        exists (select from webhook_delivery d where d.workspace_id = t.workspace_id and d.webhook_id = t.webhook_id
+        exists (select from webhook_delivery d where d.workspace_id = t.workspace_id
+          and d.webhook_id = t.webhook_id
           and d.subject_id = t.subject_id and d.failed_at is null and d.sequence < t.sequence) as is_behind
       from taken t left join email e on t.is_wanted and t.type like 'email.%'
         and e.workspace_id = t.workspace_id and e.id = t.subject_id
       where t.is_wanted or t.sequence = t.scanned_to
     )
-    select o.place, o.sequence::float8 as sequence, o.type, o.at, o.subject_id as "subjectId", o.entry, o.detail,
+    select o.place, o.sequence::float8 as sequence, o.type, o.at, o.subject_id as "subjectId", o.entry,
+      o.detail,
       o.is_wanted as "isWanted", o.is_behind as "isBehind", o.scanned_to::float8 as "scannedTo",
       greatest(0, o.first - o.after - 1)::float8 as missed, ${contentsOf(sql)}
     from chosen o ${joinedTo(sql)}
@@ -236,7 +250,8 @@ export async function readDue(
   now: Date,
 ): Promise<DueEvent[]> {
   return typed(sql, dueEventRow)`
-    select o.webhook_id as "webhookId", o.sequence::float8 as sequence, o.type, o.at, o.subject_id as "subjectId",
+    select o.webhook_id as "webhookId", o.sequence::float8 as sequence, o.type, o.at,
+      o.subject_id as "subjectId",
       o.entry, o.detail, o.tries::int, ${contentsOf(sql)}
     from (
       select d.*, e.id as email_id, e.head, e.created_at as email_created_at, e.history
@@ -305,12 +320,14 @@ export type Report = {
 };
 
 /**
- * Writes a report, of at most one progress for each endpoint, in one transaction. Of endpoints that are not held any more
- * nothing is written, and nothing of one whose report is written already: an answer of Postgres was lost.
+ * Writes a report, of at most one progress for each endpoint, in one transaction. Of endpoints that are not
+ * held any more nothing is written, and nothing of one whose report is written already: an answer of Postgres
+ * was lost.
  */
 export async function saveReport(sql: Sql, token: string, report: Report, now: Date): Promise<void> {
   await sql.begin(async (tx) => {
-    // a transaction of which the answer was lost may still hold the rows: what it wrote shows to the next statement
+    // a transaction of which the answer was lost may still hold the rows: what it wrote shows to the next
+    // statement
     const locked = tx`with ${heldBy(tx, token, report.progress)} select from held`.execute();
     const [, held] = await settled([locked, saveProgress(tx, token, report)]);
     const isHeld = ({ id }: WebhookKey) => held.has(id);
@@ -345,8 +362,10 @@ async function saveProgress(
       delivered_at = coalesce(to_timestamp(g.delivered_at), w.delivered_at),
       failures = case when w.updated_at <> g.updated_at then w.failures else g.failures end,
       failing_since = case when w.updated_at <> g.updated_at then w.failing_since
-        when g.failing_since is null then null else coalesce(w.failing_since, to_timestamp(g.failing_since)) end,
-      told_by = case when w.updated_at <> g.updated_at or g.failing_since is not null or g.is_gone then w.told_by end,
+        when g.failing_since is null then null else coalesce(w.failing_since,
+          to_timestamp(g.failing_since)) end,
+      told_by = case when w.updated_at <> g.updated_at or g.failing_since is not null
+        or g.is_gone then w.told_by end,
       retry_at = case when w.updated_at <> g.updated_at then w.retry_at else to_timestamp(g.retry_at) end,
       status = case when w.updated_at = g.updated_at and g.is_gone then 'disabled' else w.status end,
       disabled_for = case when w.updated_at = g.updated_at and g.is_gone then 'gone' else w.disabled_for end
@@ -357,9 +376,11 @@ async function saveProgress(
       ${plainArray(of((p) => p.isGone))}::bool[], ${of((p) => p.updatedAt.toISOString())}::timestamptz[],
       ${of((p) => firstOf.get(p.id)?.attemptId ?? null)}::uuid[],
       ${of((p) => seconds(firstOf.get(p.id)?.at ?? null))}::float8[]
-    ) as g(id, cursor, missed, failures, delivered_at, failing_since, retry_at, is_gone, updated_at, attempt_id, attempted_at)
+    ) as g(id, cursor, missed, failures, delivered_at, failing_since, retry_at, is_gone, updated_at,
+      attempt_id, attempted_at)
       on g.id = h.id
-    -- one of its attempts is there, and so is all the rest; as a subquery with a limit it is one look-up in an index
+    -- one of its attempts is there,
+      and so is all the rest; as a subquery with a limit it is one look-up in an index
     where w.workspace_id = h.workspace_id and w.id = h.id and (
       select a.id from webhook_attempt a where a.workspace_id = w.workspace_id and a.webhook_id = w.id
         and a.id = g.attempt_id and a.at = to_timestamp(g.attempted_at) limit 1) is null
@@ -370,8 +391,10 @@ async function saveProgress(
   if (replays.length > 0)
     await tx`
       with moved as materialized (
-        select * from unnest(${replays.map((r) => r.workspaceId)}::uuid[], ${replays.map((r) => r.webhookId)}::uuid[],
-          ${replays.map((r) => r.id)}::uuid[], ${replays.map((r) => r.cursor)}::float8[], ${plainArray(replays.map((r) => r.isOver))}::bool[])
+        select * from unnest(${replays.map((r) => r.workspaceId)}::uuid[],
+          ${replays.map((r) => r.webhookId)}::uuid[],
+          ${replays.map((r) => r.id)}::uuid[], ${replays.map((r) => r.cursor)}::float8[],
+            ${plainArray(replays.map((r) => r.isOver))}::bool[])
           as m(workspace_id, webhook_id, id, cursor, is_over)
         where m.webhook_id = any(${rows.map(({ id }) => id)}::uuid[])
       ), over as (
@@ -379,7 +402,8 @@ async function saveProgress(
         where m.is_over and r.workspace_id = m.workspace_id and r.webhook_id = m.webhook_id and r.id = m.id
       )
       update webhook_replay r set cursor = m.cursor::bigint from moved m
-      where not m.is_over and r.workspace_id = m.workspace_id and r.webhook_id = m.webhook_id and r.id = m.id`;
+      where not m.is_over and r.workspace_id = m.workspace_id and r.webhook_id = m.webhook_id
+        and r.id = m.id`;
   return new Set(rows.map(({ id }) => id));
 }
 
@@ -401,10 +425,13 @@ function upsertRows(tx: Tx, rows: readonly DeliveryRow[]) {
   return tx`
     insert into webhook_delivery as d
       (workspace_id, webhook_id, sequence, at, type, subject_id, entry, detail, tries, due_at, failed_at)
-    select workspace_id, webhook_id, sequence::bigint, at, type, subject_id, entry, detail, tries, to_timestamp(due_at),
+    select workspace_id, webhook_id, sequence::bigint, at, type, subject_id, entry, detail, tries,
+      to_timestamp(due_at),
       to_timestamp(failed_at)
-    from unnest(${of((r) => r.workspaceId)}::uuid[], ${of((r) => r.id)}::uuid[], ${of((r) => r.sequence)}::float8[],
-        ${of((r) => r.at.toISOString())}::timestamptz[], ${of((r) => r.type)}::text[], ${of((r) => r.subjectId)}::uuid[],
+    from unnest(${of((r) => r.workspaceId)}::uuid[], ${of((r) => r.id)}::uuid[],
+      ${of((r) => r.sequence)}::float8[],
+        ${of((r) => r.at.toISOString())}::timestamptz[], ${of((r) => r.type)}::text[],
+          ${of((r) => r.subjectId)}::uuid[],
         ${of((r) => r.entry)}::int[], ${of((r) => r.detail)}::text[], ${of((r) => r.tries)}::int[],
         ${of((r) => seconds(r.dueAt))}::float8[], ${of((r) => seconds(r.failedAt))}::float8[])
       as r(workspace_id, webhook_id, sequence, at, type, subject_id, entry, detail, tries, due_at, failed_at)
@@ -418,13 +445,15 @@ function deleteRows(tx: Tx, done: Report["done"]) {
     delete from webhook_delivery d
     using unnest(${done.map((d) => d.workspaceId)}::uuid[], ${done.map((d) => d.id)}::uuid[],
                  ${done.map((d) => d.sequence)}::float8[]) as k(workspace_id, webhook_id, sequence)
-    where d.workspace_id = k.workspace_id and d.webhook_id = k.webhook_id and d.sequence = k.sequence::bigint`;
+    where d.workspace_id = k.workspace_id and d.webhook_id = k.webhook_id
+      and d.sequence = k.sequence::bigint`;
 }
 
 function letNextGo(tx: Tx, freed: Report["freed"], now: Date) {
   return tx`
     with next as (
-      select distinct on (d.workspace_id, d.webhook_id, d.subject_id) d.workspace_id, d.webhook_id, d.sequence, d.due_at
+      select distinct on (d.workspace_id, d.webhook_id, d.subject_id) d.workspace_id, d.webhook_id,
+        d.sequence, d.due_at
       from unnest(${freed.map((f) => f.workspaceId)}::uuid[], ${freed.map((f) => f.id)}::uuid[],
                   ${freed.map((f) => f.subjectId)}::uuid[]) as k(workspace_id, webhook_id, subject_id)
       join webhook_delivery d on d.workspace_id = k.workspace_id and d.webhook_id = k.webhook_id
@@ -432,13 +461,15 @@ function letNextGo(tx: Tx, freed: Report["freed"], now: Date) {
       order by d.workspace_id, d.webhook_id, d.subject_id, d.sequence
     )
     update webhook_delivery d set due_at = ${now} from next n
-    where n.due_at is null and d.workspace_id = n.workspace_id and d.webhook_id = n.webhook_id and d.sequence = n.sequence`;
+    where n.due_at is null and d.workspace_id = n.workspace_id and d.webhook_id = n.webhook_id
+      and d.sequence = n.sequence`;
 }
 
 function letAllGo(tx: Tx, back: readonly WebhookKey[], now: Date) {
   return tx`
     update webhook_delivery d set due_at = ${now}
-    from unnest(${back.map((b) => b.workspaceId)}::uuid[], ${back.map((b) => b.id)}::uuid[]) as k(workspace_id, webhook_id)
+    from unnest(${back.map((b) => b.workspaceId)}::uuid[],
+      ${back.map((b) => b.id)}::uuid[]) as k(workspace_id, webhook_id)
     where d.workspace_id = k.workspace_id and d.webhook_id = k.webhook_id and d.due_at > ${now}`;
 }
 
@@ -450,15 +481,22 @@ function keepErasuresOut(tx: Tx, attempts: readonly WebhookAttempt[]) {
     from unnest(${workspaceIds}::text[]) with ordinality as w(id, n) order by n`;
 }
 
-/** Of whom was erased while the endpoint was answering, its answer is not kept: it may repeat what it was sent. */
+/**
+ * Of whom was erased while the endpoint was answering, its answer is not kept: it may repeat what it was
+ * sent.
+ */
 function insertAttempts(tx: Tx, attempts: readonly WebhookAttempt[]) {
   const of = <T>(pick: (one: WebhookAttempt) => T): T[] => attempts.map(pick);
   return tx`
-    insert into webhook_attempt (workspace_id, webhook_id, id, sequence, at, status, ms, error, response, subject_id)
-    select a.workspace_id, webhook_id, a.id, sequence::bigint, to_timestamp(at), status, ms, error, k.response,
+    insert into webhook_attempt (workspace_id, webhook_id, id, sequence, at, status, ms, error, response,
+      subject_id)
+    select a.workspace_id, webhook_id, a.id, sequence::bigint, to_timestamp(at), status, ms, error,
+      k.response,
       case when k.response is not null then subject_id end
-    from unnest(${of((a) => a.workspaceId)}::uuid[], ${of((a) => a.id)}::uuid[], ${of((a) => a.attemptId)}::uuid[],
-        ${of((a) => a.sequence)}::float8[], ${of((a) => a.at / 1_000)}::float8[], ${of((a) => a.status)}::int[],
+    from unnest(${of((a) => a.workspaceId)}::uuid[], ${of((a) => a.id)}::uuid[],
+      ${of((a) => a.attemptId)}::uuid[],
+        ${of((a) => a.sequence)}::float8[], ${of((a) => a.at / 1_000)}::float8[],
+          ${of((a) => a.status)}::int[],
         ${of((a) => a.ms)}::int[], ${of((a) => a.error)}::text[], ${of((a) => a.response)}::text[],
         ${of((a) => a.subjectId)}::uuid[], ${of((a) => a.type)}::text[])
       as a(workspace_id, webhook_id, id, sequence, at, status, ms, error, response, subject_id, type)
@@ -472,7 +510,10 @@ function insertAttempts(tx: Tx, attempts: readonly WebhookAttempt[]) {
       else a.response end as response) k`;
 }
 
-/** An endpoint whose owner is to be told, and whom mail reaches; `mailId`: of the e-mail that told of it before. */
+/**
+ * An endpoint whose owner is to be told, and whom mail reaches; `mailId`: of the e-mail that told of it
+ * before.
+ */
 const troubledWebhookRow = {
   ...webhookKeyRow,
   handle: text,
@@ -484,7 +525,10 @@ const troubledWebhookRow = {
 };
 export type TroubledWebhook = RowOf<typeof troubledWebhookRow>;
 
-/** Endpoints that have failed since before a time, or are disabled for it, and whose owners have not been told. */
+/**
+ * Endpoints that have failed since before a time, or are disabled for it, and whose owners have not been
+ * told.
+ */
 export async function webhooksToTell(sql: Sql, before: Date, most: number): Promise<TroubledWebhook[]> {
   return typed(sql, troubledWebhookRow)`
     select w.workspace_id as "workspaceId", w.id, p.handle, p.name as "workspaceName", w.endpoint,
@@ -508,7 +552,10 @@ export async function noteTold(sql: Sql, { workspaceId, id }: WebhookKey, mailId
     where workspace_id = ${workspaceId} and id = ${id} and failing_since is not null`;
 }
 
-/** Disables endpoints that have failed since before a time, and whose owner had the e-mail about it by another. */
+/**
+ * Disables endpoints that have failed since before a time, and whose owner had the e-mail about it by
+ * another.
+ */
 export async function disableFailing(
   sql: Sql,
   { failingBefore, toldBefore, most }: { failingBefore: Date; toldBefore: Date; most: number },
@@ -527,7 +574,8 @@ export async function disableFailing(
 
 function heldColumns(sql: Sql) {
   return sql`w.workspace_id as "workspaceId", w.id, w.endpoint, w.events, w.secrets, w.cursor::float8 as cursor, w.failures,
-    w.retry_at as "retryAt", w.updated_at as "updatedAt", w.status = 'enabled' and p.suspended_at is null as "isOpen",
+    w.retry_at as "retryAt", w.updated_at as "updatedAt", w.status = 'enabled'
+      and p.suspended_at is null as "isOpen",
     (select json_build_object('id', r.id, 'cursor', r.cursor, 'last', r.last) from webhook_replay r
      where r.workspace_id = w.workspace_id and r.webhook_id = w.id order by r.id limit 1) as replay`;
 }

@@ -1,4 +1,7 @@
-/** What is new in a workspace, for somebody who looks at it now: little of each, and cheap to ask for every second. */
+/**
+ * What is new in a workspace, for somebody who looks at it now: little of each, and cheap to ask for every
+ * second.
+ */
 import { floorId } from "../../ids.ts";
 import type { Sql } from "../db/connect.ts";
 import { boolean, integer, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";

@@ -1,10 +1,11 @@
 /**
- * The outbox: what happened in workspaces that ask for it, in the order in which it became true. Triggers write it
- * (0027_webhooks.sql, 0045_outbox_batches.sql); here it is numbered and read. What happened to many e-mails at once is
- * one row of `outbox_batch` first, since whoever sends mail waits for that; numbering makes it rows of the outbox.
+ * The outbox: what happened in workspaces that ask for it, in the order in which it became true. Triggers
+ * write it (0027_webhooks.sql, 0045_outbox_batches.sql); here it is numbered and read. What happened to many
+ * e-mails at once is one row of `outbox_batch` first, since whoever sends mail waits for that; numbering
+ * makes it rows of the outbox.
  *
- * An event gets its sequence only when it is there for everybody. So a reader who has seen a sequence has seen all before
- * it, whichever transaction was the slower one, and nothing is ever inserted behind a reader.
+ * An event gets its sequence only when it is there for everybody. So a reader who has seen a sequence has
+ * seen all before it, whichever transaction was the slower one, and nothing is ever inserted behind a reader.
  */
 import type { Head, HistoryEntry } from "../../rules/email.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
@@ -19,7 +20,10 @@ export const eventRow = {
   type: text,
   at: timestamp,
   subjectId: text,
-  /** Of an e-mail: its head and what was written to its history; null for others, and when it is not kept any more. */
+  /**
+   * Of an e-mail: its head and what was written to its history; null for others, and when it is not kept any
+   * more.
+   */
   email: orNull(
     json<{
       head: Head;
@@ -54,14 +58,15 @@ export function hasUnnumbered(sql: Sql) {
 }
 
 /**
- * Gives what is new its sequence, in the order of writing, and batches a row for each of their events; says how many
- * events: as many as `most` or more when there are that many. One process at a time runs it.
+ * Gives what is new its sequence, in the order of writing, and batches a row for each of their events; says
+ * how many events: as many as `most` or more when there are that many. One process at a time runs it.
  */
 export async function numberEvents(tx: Tx, most: number): Promise<number> {
   const next = tx`
     select max(number) as number from (
       select number, sum(events) over (order by number) - events as before from (
-        select * from (select number, 1 as events from outbox where sequence is null order by number limit ${most}) single
+        select * from (select number, 1 as events from outbox where sequence is null
+          order by number limit ${most}) single
         union all
         select * from (select number, events from outbox_batch order by number limit ${most}) batch
       ) fresh
@@ -72,7 +77,10 @@ export async function numberEvents(tx: Tx, most: number): Promise<number> {
   return row?.count ?? 0;
 }
 
-/** Of one workspace, all that there is, as long as that is not too much; hands back the sequences, null: it was. */
+/**
+ * Of one workspace, all that there is, as long as that is not too much; hands back the sequences, null: it
+ * was.
+ */
 export async function numberEventsOf(tx: Tx, workspaceId: string, most: number): Promise<number[] | null> {
   const [batches] = await typed(tx, { events: integer })`
     select coalesce(sum(events), 0)::float8 as events from outbox_batch where workspace_id = ${workspaceId}`;
@@ -84,8 +92,8 @@ export async function numberEventsOf(tx: Tx, workspaceId: string, most: number):
 }
 
 /**
- * The query `numbered`. Rows are kept for as long as what happened, but none in a day that is so old that there may be no
- * partition for it, nor in one so far ahead: the clock was set back since.
+ * The query `numbered`. Rows are kept for as long as what happened, but none in a day that is so old that
+ * there may be no partition for it, nor in one so far ahead: the clock was set back since.
  */
 function numbering(tx: Tx, areThese: Statement): Statement {
   return tx`
@@ -97,20 +105,24 @@ function numbering(tx: Tx, areThese: Statement): Statement {
       from batch b cross join lateral unnest(b.email_ids, b.ats, b.known, b.present)
         with ordinality as m(subject_id, at, known, present, place)
     ), fresh as (
-      select workspace_id, number, kept_at, place, coalesce(type, 'email.sent') as type, at, subject_id, null::int as entry
+      select workspace_id, number, kept_at, place, coalesce(type, 'email.sent') as type, at, subject_id,
+        null::int as entry
       from one where at is not null
       union all
-      select workspace_id, number, kept_at, place, 'email.' || (h.entry ->> 'type'), (h.entry ->> 'at')::timestamptz, subject_id,
+      select workspace_id, number, kept_at, place, 'email.' || (h.entry ->> 'type'),
+        (h.entry ->> 'at')::timestamptz, subject_id,
         (known + h.nth - 1)::int
       from one
       cross join lateral (
         select history from email e where e.workspace_id = one.workspace_id and e.id = one.subject_id offset 0
       ) e
-      cross join lateral jsonb_path_query(e.history, '$[$known to $last]', jsonb_build_object('known', known, 'last', present - 1))
+      cross join lateral jsonb_path_query(e.history, '$[$known to $last]',
+        jsonb_build_object('known', known, 'last', present - 1))
         with ordinality as h(entry, nth)
       where present > known
       union all
-      select workspace_id, number, kept_at, 0, null, null, null, null from outbox where sequence is null and ${areThese}
+      select workspace_id, number, kept_at, 0, null, null, null, null from outbox where sequence is null
+        and ${areThese}
     ), counted as (
       insert into event_sequence as s (workspace_id, last)
       select workspace_id, count(*) from fresh group by workspace_id order by workspace_id
@@ -127,7 +139,8 @@ function numbering(tx: Tx, areThese: Statement): Statement {
       returning sequence
     ), single as (
       update outbox o set sequence = p.sequence from placed p
-      where p.type is null and o.workspace_id = p.workspace_id and o.number = p.number and o.kept_at = p.kept_at
+      where p.type is null and o.workspace_id = p.workspace_id and o.number = p.number
+        and o.kept_at = p.kept_at
         and o.sequence is null
       returning o.sequence
     ), numbered as (
@@ -135,7 +148,10 @@ function numbering(tx: Tx, areThese: Statement): Statement {
     )`;
 }
 
-/** What happened after a sequence, oldest first: at least one when there is one, and no more than a page should hold. */
+/**
+ * What happened after a sequence, oldest first: at least one when there is one, and no more than a page
+ * should hold.
+ */
 export async function readEvents(
   sql: Sql,
   workspaceId: string,
@@ -155,7 +171,10 @@ export async function readEvents(
   }
 }
 
-/** `bytes`: of the heads up to and with this one. `found`: how many there are, also of those that are too much. */
+/**
+ * `bytes`: of the heads up to and with this one. `found`: how many there are, also of those that are too
+ * much.
+ */
 const foundEventsRow = { ...eventRow, bytes: integer, found: integer };
 type FoundEvents = RowOf<typeof foundEventsRow>;
 
@@ -167,12 +186,15 @@ async function readSome(
   bytesMax: number,
 ): Promise<FoundEvents[]> {
   return typed(sql, foundEventsRow)`
-    select o.sequence::float8 as sequence, o.type, o.at, o.subject_id as "subjectId", o.bytes::float8 as bytes, o.found::int as found,
+    select o.sequence::float8 as sequence, o.type, o.at, o.subject_id as "subjectId",
+      o.bytes::float8 as bytes, o.found::int as found,
       ${contentsOf(sql)}
     from (
-      select o.*, e.id as email_id, e.head, e.created_at as email_created_at, e.history, l.own_bytes, count(*) over () as found,
+      select o.*, e.id as email_id, e.head, e.created_at as email_created_at, e.history, l.own_bytes,
+        count(*) over () as found,
         sum(l.own_bytes) over (order by o.sequence) as bytes
-      from (select * from outbox where workspace_id = ${workspaceId} and sequence > ${after} order by sequence limit ${most}) o
+      from (select * from outbox where workspace_id = ${workspaceId} and sequence > ${after}
+        order by sequence limit ${most}) o
       left join email e on o.type like 'email.%' and e.workspace_id = o.workspace_id and e.id = o.subject_id
       cross join lateral (select coalesce(octet_length(e.head::text), 0) as own_bytes) l
     ) o
@@ -181,7 +203,9 @@ async function readSome(
     order by o.sequence`;
 }
 
-/** What an event tells besides its own row `o`, which has the columns of its e-mail already. Reads `joinedTo`. */
+/**
+ * What an event tells besides its own row `o`, which has the columns of its e-mail already. Reads `joinedTo`.
+ */
 export function contentsOf(sql: Sql) {
   return sql`
     case when o.head is not null then json_build_object('head', o.head, 'createdAt', o.email_created_at,
@@ -202,7 +226,8 @@ export function joinedTo(sql: Sql) {
     left join body b on b.workspace_id = o.workspace_id and b.id = o.email_id
     left join contact c on o.type like 'contact.%' and c.workspace_id = o.workspace_id and c.id = o.subject_id
     left join domain d on o.type like 'domain.%' and d.workspace_id = o.workspace_id and d.domain = o.detail
-    left join cap_change k on o.type = 'cap.changed' and k.workspace_id = o.workspace_id and k.id = o.subject_id`;
+    left join cap_change k on o.type = 'cap.changed' and k.workspace_id = o.workspace_id
+      and k.id = o.subject_id`;
 }
 
 /** From now on, or no longer. What happened before is not told afterwards. */

@@ -44,7 +44,8 @@ export async function listAttempts(
 ): Promise<ListedAttempt[]> {
   const direction = before === null ? sql`desc` : sql`asc`;
   return typed(sql, listedAttemptRow)`
-    select a.id, a.sequence::float8 as sequence, o.type, o.subject_id as "subjectId", a.status, a.response, a.error, a.ms, a.at
+    select a.id, a.sequence::float8 as sequence, o.type, o.subject_id as "subjectId", a.status, a.response,
+      a.error, a.ms, a.at
     from (
       select * from webhook_attempt
       where workspace_id = ${workspaceId} and webhook_id = ${id}
@@ -81,11 +82,13 @@ export async function listSent(
   return typed(sql, listedEventRow)`
     select o.sequence::float8 as sequence, o.subject_id as "subjectId", o.type, o.at, ${stateOf(sql)}
     from (
-      select * from (${known("webhook_attempt")}) tried union select * from (${known("webhook_delivery")}) open
+      select * from (${known("webhook_attempt")}) tried union select *
+        from (${known("webhook_delivery")}) open
       order by sequence desc limit ${limit + 1}
     ) s
     join outbox o on o.workspace_id = ${workspaceId} and o.sequence = s.sequence
-    left join webhook_delivery w on w.workspace_id = ${workspaceId} and w.webhook_id = ${id} and w.sequence = s.sequence
+    left join webhook_delivery w on w.workspace_id = ${workspaceId} and w.webhook_id = ${id}
+      and w.sequence = s.sequence
     order by o.sequence desc`;
 }
 
@@ -100,16 +103,19 @@ export async function findSent(
     ...pick(listedEventRow, "state", "nextAttemptAt"),
     isSent: boolean,
   })`
-    select o.sequence::float8 as sequence, o.type, o.at, o.subject_id as "subjectId", ${contentsOf(sql)}, ${stateOf(sql)},
+    select o.sequence::float8 as sequence, o.type, o.at, o.subject_id as "subjectId", ${contentsOf(sql)},
+      ${stateOf(sql)},
       w.sequence is not null or exists (
-        select from webhook_attempt a where a.workspace_id = ${workspaceId} and a.webhook_id = ${id} and a.sequence = o.sequence
+        select from webhook_attempt a where a.workspace_id = ${workspaceId} and a.webhook_id = ${id}
+          and a.sequence = o.sequence
       ) as "isSent"
     from (
       select o.*, e.id as email_id, e.head, e.created_at as email_created_at, e.history
       from (select * from outbox where workspace_id = ${workspaceId} and sequence = ${sequence}) o
       left join email e on o.type like 'email.%' and e.workspace_id = o.workspace_id and e.id = o.subject_id
     ) o ${joinedTo(sql)}
-    left join webhook_delivery w on w.workspace_id = ${workspaceId} and w.webhook_id = ${id} and w.sequence = o.sequence`;
+    left join webhook_delivery w on w.workspace_id = ${workspaceId} and w.webhook_id = ${id}
+      and w.sequence = o.sequence`;
   return row ?? null;
 }
 
@@ -118,16 +124,21 @@ function stateOf(sql: Sql) {
     when w.tries = 0 then 'pending' else 'attempting' end as state`;
 }
 
-/** An event of the log is sent again, at once, and as often as if it were new. False: there is none, or no endpoint. */
+/**
+ * An event of the log is sent again, at once, and as often as if it were new. False: there is none, or no
+ * endpoint.
+ */
 export async function replayEvent(sql: Sql, key: WebhookKey, sequence: number, now: Date): Promise<boolean> {
   return sql.begin(async (tx) => {
     if (!(await tryAtOnce(tx, key, now))) return false;
     const rows = await tx`
-      insert into webhook_delivery (workspace_id, webhook_id, sequence, at, type, subject_id, entry, detail, due_at)
+      insert into webhook_delivery (workspace_id, webhook_id, sequence, at, type, subject_id, entry, detail,
+        due_at)
       select ${key.workspaceId}, ${key.id}, sequence, at, type, subject_id, entry, detail, ${FIRST}
       from outbox where workspace_id = ${key.workspaceId} and sequence = ${sequence}
         and (type <> ${TEST_TYPE} or subject_id = ${key.id})
-      on conflict (workspace_id, webhook_id, sequence) do update set tries = 0, failed_at = null, due_at = excluded.due_at
+      on conflict (workspace_id, webhook_id, sequence) do update set tries = 0, failed_at = null,
+        due_at = excluded.due_at
       returning 1`;
     return rows.length > 0;
   });
@@ -137,8 +148,8 @@ export async function replayEvent(sql: Sql, key: WebhookKey, sequence: number, n
 const FIRST = new Date(0);
 
 /**
- * Events that have failed for good, the oldest first; says how many, null: there is no such endpoint. Of one e-mail or contact only the first is due: it
- * lets the next go.
+ * Events that have failed for good, the oldest first; says how many, null: there is no such endpoint. Of one
+ * e-mail or contact only the first is due: it lets the next go.
  */
 export async function replayFailed(
   sql: Sql,
@@ -151,7 +162,8 @@ export async function replayFailed(
     const rows = await tx`
       update webhook_delivery d set tries = 0, failed_at = null, due_at = case
         when exists (
-          select from webhook_delivery e where e.workspace_id = ${key.workspaceId} and e.webhook_id = ${key.id}
+          select from webhook_delivery e where e.workspace_id = ${key.workspaceId}
+            and e.webhook_id = ${key.id}
             and e.subject_id = d.subject_id and e.sequence < d.sequence) then null
         else ${now}::timestamptz end
       from (
@@ -178,7 +190,8 @@ export async function replayRange(
       insert into webhook_replay (workspace_id, webhook_id, id, cursor, last)
       select ${key.workspaceId}::uuid, ${key.id}::uuid, ${id}::uuid, ${from - 1}::bigint, ${to}::bigint
       where ${REPLAYS_MAX} > (
-        select count(*) from webhook_replay where workspace_id = ${key.workspaceId} and webhook_id = ${key.id})
+        select count(*) from webhook_replay where workspace_id = ${key.workspaceId}
+          and webhook_id = ${key.id})
       returning 1`;
     return rows.length > 0 ? ("begun" as const) : ("too many" as const);
   });
@@ -216,8 +229,8 @@ async function tryAtOnce(tx: Tx, { workspaceId, id }: WebhookKey, now: Date): Pr
 }
 
 /**
- * The events of a span of time, as far as the log holds them; null: there are none. A little more at both ends, since
- * the times of events do not quite follow their sequence.
+ * The events of a span of time, as far as the log holds them; null: there are none. A little more at both
+ * ends, since the times of events do not quite follow their sequence.
  */
 export async function sequencesBetween(
   sql: Sql,

@@ -1,6 +1,6 @@
 /**
- * Endpoints of webhooks as their owners see and change them. A change never touches what the worker that holds the
- * endpoint writes: its cursor, its failures, its lease.
+ * Endpoints of webhooks as their owners see and change them. A change never touches what the worker that
+ * holds the endpoint writes: its cursor, its failures, its lease.
  */
 import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
@@ -73,8 +73,10 @@ function insertCounted(sql: Sql, webhook: NewWebhook, most: number, now: Date): 
       where id = ${workspaceId} and has_webhooks and webhooks < ${most} returning 1`;
     if (counted.length === 0) return false;
     await tx`
-      insert into webhook (workspace_id, id, endpoint, events, secrets, public_key, status, cursor, created_at, updated_at)
-      select ${workspaceId}::uuid, ${id}::uuid, ${endpoint}, ${events}::text[], ${secrets}, ${publicKey}, 'enabled',
+      insert into webhook (workspace_id, id, endpoint, events, secrets, public_key, status, cursor,
+        created_at, updated_at)
+      select ${workspaceId}::uuid, ${id}::uuid, ${endpoint}, ${events}::text[], ${secrets}, ${publicKey},
+        'enabled',
         coalesce((select last from event_sequence where workspace_id = ${workspaceId}), 0), ${now}, ${now}`;
     return true;
   });
@@ -174,7 +176,10 @@ const webhookFiguresRow = {
 };
 export type WebhookFigures = RowOf<typeof webhookFiguresRow>;
 
-/** Of all workspaces that are not suspended. `behind`: events that enabled endpoints have not been sent, of any type. */
+/**
+ * Of all workspaces that are not suspended. `behind`: events that enabled endpoints have not been sent, of
+ * any type.
+ */
 export async function webhookFigures(sql: Sql): Promise<WebhookFigures> {
   const [row] = await typed(sql, webhookFiguresRow)`
     select count(*) filter (where w.status = 'enabled' and w.failing_since is not null)::int as failing,
@@ -200,8 +205,8 @@ export async function dropOldDeliveries(tx: Tx, before: Date, most: number): Pro
 export const ERASING_LOCKS = 7_165_200;
 
 /**
- * What receivers answered about erased e-mails or contacts: it may repeat what they were sent. To be sent in this order:
- * when nobody writes down an answer any more, those that were written are found.
+ * What receivers answered about erased e-mails or contacts: it may repeat what they were sent. To be sent in
+ * this order: when nobody writes down an answer any more, those that were written are found.
  */
 export function forgetResponses(
   tx: Tx | Sql,
@@ -214,7 +219,8 @@ export function forgetResponses(
   const forgotten = tx`
     with held as materialized (
       select a.workspace_id, a.webhook_id, a.id from webhook_attempt a
-      join unnest(${subjects.map((s) => s.workspaceId)}::uuid[], ${subjects.map((s) => s.id)}::uuid[]) as g(workspace_id, subject_id)
+      join unnest(${subjects.map((s) => s.workspaceId)}::uuid[],
+        ${subjects.map((s) => s.id)}::uuid[]) as g(workspace_id, subject_id)
         on a.workspace_id = g.workspace_id and a.subject_id = g.subject_id
       order by a.workspace_id, a.webhook_id, a.id for update of a
     )

@@ -29,8 +29,10 @@ export async function keepStsPolicy(
 ): Promise<void> {
   const expiresAt = new Date(fetchedAt.getTime() + maxAgeSeconds * 1_000);
   await sql`
-    insert into sts_policy as p (domain, policy_id, mode, mx, max_age_s, fetched_at, expires_at, refresh_at, used_at)
-    values (${domain}, ${id}, ${mode}, ${mx}, ${maxAgeSeconds}, ${fetchedAt}, ${expiresAt}, ${refreshAt}, ${fetchedAt})
+    insert into sts_policy as p (domain, policy_id, mode, mx, max_age_s, fetched_at, expires_at, refresh_at,
+      used_at)
+    values (${domain}, ${id}, ${mode}, ${mx}, ${maxAgeSeconds}, ${fetchedAt}, ${expiresAt}, ${refreshAt},
+      ${fetchedAt})
     on conflict (domain) do update set
       policy_id = excluded.policy_id, mode = excluded.mode, mx = excluded.mx, max_age_s = excluded.max_age_s,
       fetched_at = excluded.fetched_at, expires_at = excluded.expires_at, refresh_at = excluded.refresh_at

@@ -1,4 +1,6 @@
-/** TLS reports of others about our own domains. Who wrote one is their own claim, so nothing follows from it. */
+/**
+ * TLS reports of others about our own domains. Who wrote one is their own claim, so nothing follows from it.
+ */
 import { newId } from "../../ids.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { integer, json, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
@@ -24,9 +26,10 @@ const REPORTS_OF_A_DAY_MAX = 200;
 const LISTED_MAX = 1_000;
 
 /**
- * Those that are known are not written again. Anybody may send as many as they like under any name, but not from the
- * networks of another: where a domain has its fill of a day, one of an organization that reported from this network before
- * goes before one of a stranger, and then one from a network with fewer before one from that with most.
+ * Those that are known are not written again. Anybody may send as many as they like under any name, but not
+ * from the networks of another: where a domain has its fill of a day, one of an organization that reported
+ * from this network before goes before one of a stranger, and then one from a network with fewer before one
+ * from that with most.
  */
 export async function insertTlsReports(
   tx: Tx | Sql,
@@ -37,12 +40,15 @@ export async function insertTlsReports(
     await makeRoom(tx, one, now);
     await tx`
       insert into tls_report_in
-        (id, domain, organization, report_id, begins_at, ends_at, policy, succeeded, failed, failures, network, received_at)
-      select ${newId(now.getTime())}, ${one.domain}, ${one.organization}, ${one.reportId}, ${one.beginsAt}, ${one.endsAt},
+        (id, domain, organization, report_id, begins_at, ends_at, policy, succeeded, failed, failures,
+          network, received_at)
+      select ${newId(now.getTime())}, ${one.domain}, ${one.organization}, ${one.reportId}, ${one.beginsAt},
+        ${one.endsAt},
              ${one.policy}, ${one.succeeded}, ${one.failed}, ${JSON.stringify(one.failures)}::text::jsonb,
              ${one.network}, ${now}
       where (select count(*) from tls_report_in
-        where domain = ${one.domain} and received_at > ${now}::timestamptz - interval '1 day') < ${REPORTS_OF_A_DAY_MAX}
+        where domain = ${one.domain}
+          and received_at > ${now}::timestamptz - interval '1 day') < ${REPORTS_OF_A_DAY_MAX}
       on conflict do nothing`;
   }
 }
@@ -66,7 +72,8 @@ async function makeRoom(
     ), spare as (
       select id from ranked
       where (not is_known and ${isThisKnown})
-        or (is_known <= ${isThisKnown} and reports > 1 + (select count(*) from today where network = ${network}))
+        or (is_known <= ${isThisKnown} and reports > 1 + (select count(*) from today
+          where network = ${network}))
       order by is_known, reports desc, id desc limit 1
     )
     delete from tls_report_in where id in (select id from tls_report_in
@@ -81,7 +88,8 @@ function keyOf({ domain, organization, reportId, policy, beginsAt }: HeardTlsRep
 /** About a domain and those below it, the newest first. */
 export async function listTlsReports(sql: Sql, domain: string): Promise<HeardTlsReport[]> {
   return typed(sql, heardTlsReportRow)`
-    select domain, organization, report_id as "reportId", begins_at as "beginsAt", ends_at as "endsAt", policy,
+    select domain, organization, report_id as "reportId", begins_at as "beginsAt", ends_at as "endsAt",
+      policy,
            succeeded::float8 as succeeded, failed::float8 as failed, failures
     from tls_report_in where domain = ${domain} or right(domain, ${domain.length + 1}) = ${`.${domain}`}
     order by begins_at desc, organization, policy limit ${LISTED_MAX}`;

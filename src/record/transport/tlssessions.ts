@@ -1,4 +1,7 @@
-/** Counts of secured and unsecured connections to receivers, and which reports about them are still to be sent. */
+/**
+ * Counts of secured and unsecured connections to receivers, and which reports about them are still to be
+ * sent.
+ */
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql } from "../db/connect.ts";
 import { arrayOf, integer, onlyRow, type RowOf, text, typed } from "../db/rowshape.ts";
@@ -30,7 +33,8 @@ export async function addTlsSessions(sql: Sql, counted: readonly TlsSessions[]):
     insert into tls_sessions as s (day, domain, policy, result, mx_host, mx_ip, source_ip, sessions)
     select day, domain, policy, result, mx_host, mx_ip, source_ip, sum(sessions)
     from unnest(${plainArray(counted.map(({ day }) => day))}::int[], ${words((c) => c.domain)},
-      ${words((c) => c.policy)}, ${words((c) => c.result)}, ${words((c) => c.mxHost)}, ${words((c) => c.mxIp)},
+      ${words((c) => c.policy)}, ${words((c) => c.result)}, ${words((c) => c.mxHost)},
+        ${words((c) => c.mxIp)},
       ${words((c) => c.sourceIp)}, ${plainArray(counted.map(({ sessions }) => sessions))}::int[])
       as n(day, domain, policy, result, mx_host, mx_ip, source_ip, sessions)
     group by day, domain, policy, result, mx_host, mx_ip, source_ip
@@ -95,7 +99,8 @@ export async function endTlsReport(
   againAt: Date | null,
 ): Promise<void> {
   await sql`
-    update tls_report_out set due_at = ${againAt}, result = ${result} where day = ${day} and domain = ${domain}`;
+    update tls_report_out set due_at = ${againAt}, result = ${result} where day = ${day}
+      and domain = ${domain}`;
 }
 
 /** Counts go after the reports about them. */

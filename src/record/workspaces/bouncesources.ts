@@ -1,6 +1,6 @@
 /**
- * Which domains the bounces of a workspace come from. Nothing is counted for it: whoever bounced hard is suppressed, and
- * that row says when and where. It is read for the few workspaces whose bounces are doubted.
+ * Which domains the bounces of a workspace come from. Nothing is counted for it: whoever bounced hard is
+ * suppressed, and that row says when and where. It is read for the few workspaces whose bounces are doubted.
  */
 
 import { identity, parseMailbox } from "../../address.ts";
@@ -25,8 +25,8 @@ export type SourceShares = ReadonlyMap<string, number>;
 /** Of the latest mail before a day, and how much goes to domains that are not in it, then and of late. */
 export type UsualSources = { shares: SourceShares; newSources: { usual: number; latest: number } };
 /**
- * `latest`: of the latest mail. What is usual stays what it was when the day began: `today`, and for all days before it
- * `earlier`, which was that of yesterday. null: there was no mail.
+ * `latest`: of the latest mail. What is usual stays what it was when the day began: `today`, and for all days
+ * before it `earlier`, which was that of yesterday. null: there was no mail.
  */
 export type BounceSources = {
   bounces: BounceSource[];
@@ -45,7 +45,8 @@ export async function bounceSources(
   const since = Math.floor(now / DAY_MS) - days + 1;
   // ids are made in the order of time: those of older rows are not looked at
   const bounces = await typed(sql, bounceSourceRow)`
-    select to_char(date '1970-01-01' + counted_day, 'YYYY-MM-DD') as day, split_part(identity, '@', 2) as name,
+    select to_char(date '1970-01-01' + counted_day, 'YYYY-MM-DD') as day,
+      split_part(identity, '@', 2) as name,
            count(*)::int as bounced
     from suppressed_address
     where workspace_id = ${workspaceId} and id >= ${floorId(since * DAY_MS)} and reason = 'bounce'
@@ -89,8 +90,8 @@ function sharesOf(names: readonly string[]): Map<string, number> {
 }
 
 /**
- * How much mail usually goes to a domain that has had none: the share of domains that had one e-mail, as Good and Turing
- * estimate it.
+ * How much mail usually goes to a domain that has had none: the share of domains that had one e-mail, as Good
+ * and Turing estimate it.
  */
 function usualIn(before: readonly string[], latest: readonly string[]): UsualSources | null {
   if (before.length === 0 || latest.length === 0) return null;

@@ -1,4 +1,6 @@
-/** What the keeper saw at its looks, and from which states it judged: kept for some days, for `caps replay`. */
+/**
+ * What the keeper saw at its looks, and from which states it judged: kept for some days, for `caps replay`.
+ */
 
 import { DAY_MS } from "../../clock.ts";
 import { fencedNow } from "../cells/moving.ts";
@@ -52,14 +54,16 @@ export async function noteLooks(sql: Sql | Tx, days: readonly DayRow[], now: num
     insert into cap_look (workspace_id, day, at, counts)
     select n.workspace_id, n.day, ${new Date(now)}, n.counts from (
       select t.workspace_id, t.day,
-             t.counts::int[] || case when t.day = ${today} then array[l.waiting, l.waiting_bulk] else array[0, 0] end
+             t.counts::int[] || case when t.day = ${today} then array[l.waiting, l.waiting_bulk] else array[0,
+               0] end
                || t.bulk::int[] as counts
       from unnest(${plainArray(seen.map(({ workspaceId }) => workspaceId))}::uuid[],
                   ${plainArray(seen.map(({ day }) => dayNumber(day)))}::int[], ${plainArray(counts)}::text[],
                   ${plainArray(ofBulk)}::text[]) as t(workspace_id, day, counts, bulk)
       join ledger l on l.workspace_id = t.workspace_id) as n
     left join lateral (
-      select o.counts, o.at from cap_look o where o.workspace_id = n.workspace_id and o.day = n.day order by o.at desc limit 1
+      select o.counts, o.at from cap_look o where o.workspace_id = n.workspace_id and o.day = n.day
+        order by o.at desc limit 1
     ) as last on true
     where last.counts is distinct from n.counts
       and (last.at is null or last.at <= ${new Date(now - LOOK_MS_MIN)}::timestamptz)
@@ -75,7 +79,8 @@ export async function noteStates(sql: Sql | Tx, states: readonly NotedState[], n
   await sql`
     insert into cap_state (workspace_id, at, state, override)
     select workspace_id, ${new Date(now)}, state, nullif(override, 'null'::jsonb)
-    from jsonb_to_recordset(${JSON.stringify(rows)}::text::jsonb) as n(workspace_id uuid, state jsonb, override jsonb)
+    from jsonb_to_recordset(${JSON.stringify(rows)}::text::jsonb) as n(workspace_id uuid, state jsonb,
+      override jsonb)
     order by workspace_id
     on conflict do nothing`;
 }
@@ -129,7 +134,8 @@ export async function dropOldLooks(
   const fenced = await fencedNow(tx);
   const workspaces = await typed(tx, { id: text })`
     with page as (
-        select id from workspace where id > ${after} and id <> all(${fenced}::uuid[]) order by id limit ${most}),
+        select id from workspace where id > ${after} and id <> all(${fenced}::uuid[])
+          order by id limit ${most}),
       old_looks as (
         select k.workspace_id, k.day, k.at from cap_look k join page on k.workspace_id = page.id
         where k.day < ${looksBefore} for update of k skip locked),

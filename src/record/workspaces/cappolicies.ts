@@ -24,7 +24,8 @@ export type NewCapPolicy = Omit<CapPolicyRow, "version" | "appliedAt">;
 /** The one in force; `known` is a version that the caller has already: null when there is none above it. */
 export async function newestCapPolicy(sql: Sql | Tx, known = 0): Promise<CapPolicyRow | null> {
   const [row] = await typed(sql, capPolicy)`
-    select ${columnsOf(sql, capPolicy)} from cap_policy where version > ${known} order by version desc limit 1`;
+    select ${columnsOf(sql, capPolicy)} from cap_policy where version > ${known}
+      order by version desc limit 1`;
   return row ?? null;
 }
 
@@ -41,7 +42,8 @@ export async function findCapPolicy(sql: Sql | Tx, version: number): Promise<Cap
 /** The newest of a time. */
 export async function capPolicyOn(sql: Sql | Tx, at: Date): Promise<CapPolicyRow | null> {
   const [row] = await typed(sql, capPolicy)`
-    select ${columnsOf(sql, capPolicy)} from cap_policy where applied_at <= ${at} order by version desc limit 1`;
+    select ${columnsOf(sql, capPolicy)} from cap_policy where applied_at <= ${at}
+      order by version desc limit 1`;
   return row ?? null;
 }
 

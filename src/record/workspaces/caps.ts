@@ -1,4 +1,7 @@
-/** What the policy of sending caps reads and writes: states, overrides, daily counts, and every change as a row. */
+/**
+ * What the policy of sending caps reads and writes: states, overrides, daily counts, and every change as a
+ * row.
+ */
 
 import { DAY_MS } from "../../clock.ts";
 import { newId } from "../../ids.ts";
@@ -76,7 +79,10 @@ export type DayCounts = {
   bulk?: BulkCounts;
   /** What came of single sources, where that is known: strangers act over few of them. */
   sources?: readonly SourceCounts[];
-  /** The shares of mail to sources without any mail before the day: as is usual, and of late. Left out: not known. */
+  /**
+   * The shares of mail to sources without any mail before the day: as is usual, and of late. Left out: not
+   * known.
+   */
   newSources?: { usual: number; latest: number };
   /** What providers say of the day on their pages for senders, as an operator imported it. */
   postmaster?: readonly PostmasterDay[];
@@ -102,7 +108,10 @@ const postmasterDayRow = {
   /** Whose page it is; null: the file did not say. */
   provider: orNull(text),
   complaintRate: orNull(float),
-  /** Over how much mail the rate was taken; null: it does not say, so that the rate slows growth and proves nothing. */
+  /**
+   * Over how much mail the rate was taken; null: it does not say, so that the rate slows growth and proves
+   * nothing.
+   */
   delivered: orNull(integer),
   reputation: orNull(oneOf("high", "medium", "low", "bad")),
 };
@@ -110,8 +119,9 @@ export type PostmasterDay = RowOf<typeof postmasterDayRow>;
 export type PostmasterReputation = "high" | "medium" | "low" | "bad";
 
 /**
- * A source is where events come from that somebody else may cause: the domain of a receiver. What was attempted is the
- * share that the source has in the latest mail; `usual` its share of the mail before the day, left out without such mail.
+ * A source is where events come from that somebody else may cause: the domain of a receiver. What was
+ * attempted is the share that the source has in the latest mail; `usual` its share of the mail before the
+ * day, left out without such mail.
  */
 export type SourceCounts = { name: string; usual?: number } & Pick<
   DayCounts,
@@ -120,7 +130,9 @@ export type SourceCounts = { name: string; usual?: number } & Pick<
 
 export type DayRow = DayCounts & { workspaceId: string };
 
-/** The next workspaces that may have something to decide: with mail lately, in trouble, or not yet seen today. */
+/**
+ * The next workspaces that may have something to decide: with mail lately, in trouble, or not yet seen today.
+ */
 export async function capacitiesToJudge(
   sql: Sql | Tx,
   after: string,
@@ -132,7 +144,8 @@ export async function capacitiesToJudge(
     select ${columns(sql)}
     from workspace w join ledger l on l.workspace_id = w.id left join capacity c on c.workspace_id = w.id
     where w.id > ${after}
-      and (c.workspace_id is null or c.is_troubled or c.override is not null or c.evaluated_on < ${new Date(now)}::timestamptz::date
+      and (c.workspace_id is null or c.is_troubled or c.override is not null
+        or c.evaluated_on < ${new Date(now)}::timestamptz::date
         or exists (select from tally t where t.workspace_id = w.id and t.day >= ${today - 1}))
     order by w.id limit ${most}`;
 }
@@ -157,12 +170,15 @@ export async function noteCapUse(sql: Sql | Tx, workspaceIds: readonly string[])
       where workspace_id = any(${[...workspaceIds]}::uuid[])
     ) as seen where day > 0 group by workspace_id, day order by workspace_id, day
     on conflict (workspace_id, day) do update
-      set used = greatest(known.used, excluded.used), used_bulk = greatest(known.used_bulk, excluded.used_bulk),
+      set used = greatest(known.used, excluded.used), used_bulk = greatest(known.used_bulk,
+        excluded.used_bulk),
           delayed = greatest(known.delayed, excluded.delayed)
       where known.used < excluded.used or known.delayed < excluded.delayed`;
 }
 
-/** The last days of some workspaces, oldest first, with what is known of single sources and from elsewhere. */
+/**
+ * The last days of some workspaces, oldest first, with what is known of single sources and from elsewhere.
+ */
 export async function dailyCounts(
   sql: Sql | Tx,
   workspaceIds: readonly string[],
@@ -216,10 +232,13 @@ async function bulkOf(
 ): Promise<Map<string, BulkCounts[]>> {
   const rows = await typed(sql, { ...ofDayRow, ...bulkCountsRow })`
     select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day,
-           sum(attempted)::int as attempted, sum(delivered)::int as delivered, sum(hard_bounced)::int as bounced,
-           sum(late_bounced)::int as "lateBounced", sum(blocked)::int as blocked, sum(complained)::int as complained,
+           sum(attempted)::int as attempted, sum(delivered)::int as delivered,
+             sum(hard_bounced)::int as bounced,
+           sum(late_bounced)::int as "lateBounced", sum(blocked)::int as blocked,
+             sum(complained)::int as complained,
            sum(fbl_delivered)::int as "fblDelivered"
-    from part_tally where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since} and stream = ${BULK}
+    from part_tally where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}
+      and stream = ${BULK}
     group by workspace_id, part_tally.day`;
   return byDay(rows);
 }
@@ -231,8 +250,10 @@ async function sourcesOf(
   since: number,
 ): Promise<Map<string, SourceCounts[]>> {
   const rows = await typed(sql, sourceCountsRow)`
-    select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day, source as name,
-           0 as attempted, 0 as bounced, sum(complained)::int as complained, sum(fbl_delivered)::int as "fblDelivered"
+    select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day,
+      source as name,
+           0 as attempted, 0 as bounced, sum(complained)::int as complained,
+             sum(fbl_delivered)::int as "fblDelivered"
     from cap_source s
     where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}
       and exists (select from cap_source c where c.workspace_id = s.workspace_id and c.source = s.source
@@ -280,13 +301,16 @@ async function countsByDay(
   const since = Math.floor(now / DAY_MS) - days + 1;
   return typed(sql, dayRow)`
     select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day,
-           sum(attempted)::int as attempted, sum(delivered)::int as delivered, sum(hard_bounced)::int as bounced,
+           sum(attempted)::int as attempted, sum(delivered)::int as delivered,
+             sum(hard_bounced)::int as bounced,
            sum(late_bounced)::int as "lateBounced",
            sum(blocked)::int as blocked, sum(soft_bounced)::int as soft, sum(throttled)::int as throttled,
            sum(complained)::int as complained, sum(fbl_delivered)::int as "fblDelivered",
-           max(delayed)::int as delayed, coalesce(max(used), sum(attempted))::int as used, max(used_bulk)::int as "usedBulk"
+           max(delayed)::int as delayed, coalesce(max(used), sum(attempted))::int as used,
+             max(used_bulk)::int as "usedBulk"
     from (
-      select workspace_id, day, attempted, delivered, hard_bounced, late_bounced, blocked, soft_bounced, throttled,
+      select workspace_id, day, attempted, delivered, hard_bounced, late_bounced, blocked, soft_bounced,
+        throttled,
              complained, fbl_delivered, 0 as delayed, null::int as used, 0 as used_bulk
       from tally where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}
       union all
@@ -365,17 +389,21 @@ export async function saveDecision(sql: Sql, decision: Decision, now: Date): Pro
       values (${workspaceId}, ${jsonOf(state)}::text::jsonb, ${jsonOf(override)}::text::jsonb,
               ${policyVersion}, ${isTroubled}, ${now}::timestamptz::date)
       on conflict (workspace_id) do update set state = excluded.state, override = excluded.override,
-        policy_version = excluded.policy_version, is_troubled = excluded.is_troubled, evaluated_on = excluded.evaluated_on`;
+        policy_version = excluded.policy_version, is_troubled = excluded.is_troubled,
+          evaluated_on = excluded.evaluated_on`;
     for (const change of changes) await insertCapChange(tx, workspaceId, change, now);
     if (parts) await savePartLimits(tx, workspaceId, parts.shares, parts.limits, now);
     if (!isNew) return { kind: "saved", version: null };
     // what waits may go now
     await tx`
-      update ledger set cap_day = ${caps.day}, cap_hour = ${caps.hour}, reserved_share = ${caps.reservedShare},
-        next_release_at = case when waiting + waiting_bulk > 0 then ${now}::timestamptz else next_release_at end
+      update ledger set cap_day = ${caps.day}, cap_hour = ${caps.hour},
+        reserved_share = ${caps.reservedShare},
+        next_release_at = case when waiting + waiting_bulk > 0 then ${now}::timestamptz
+          else next_release_at end
       where workspace_id = ${workspaceId}`;
     const [row] = await typed(tx, { version: integer })`
-      update workspace set version = version + 1, changed_at = ${now} where id = ${workspaceId} returning version::int`;
+      update workspace set version = version + 1, changed_at = ${now} where id = ${workspaceId}
+        returning version::int`;
     return { kind: "saved", version: row?.version ?? null };
   });
 }
@@ -392,10 +420,13 @@ export async function insertCapChange(
 ): Promise<void> {
   const { before, after, level, reason, counts, policyVersion, by } = change;
   await sql`
-    insert into cap_change (workspace_id, id, at, day_before, day_after, hour_before, hour_after, level, reason, counts,
+    insert into cap_change (workspace_id, id, at, day_before, day_after, hour_before, hour_after, level,
+      reason, counts,
                             policy_version, changed_by)
-    values (${workspaceId}, ${newId(now.getTime())}, ${now}, ${before.day}, ${after.day}, ${before.hour}, ${after.hour}, ${level},
-            ${reason}, ${counts === null ? null : JSON.stringify(counts)}::text::jsonb, ${policyVersion}, ${by})`;
+    values (${workspaceId}, ${newId(now.getTime())}, ${now}, ${before.day}, ${after.day}, ${before.hour},
+      ${after.hour}, ${level},
+            ${reason}, ${counts === null ? null : JSON.stringify(counts)}::text::jsonb, ${policyVersion},
+              ${by})`;
 }
 
 const capChangeRow = {
@@ -424,9 +455,11 @@ export async function listCapChanges(
   { from, to }: TimeSpan = { from: null, to: null },
 ): Promise<CapChangeRow[]> {
   return typed(sql, capChangeRow)`
-    select at, day_before as "dayBefore", day_after as "dayAfter", hour_before as "hourBefore", hour_after as "hourAfter",
+    select at, day_before as "dayBefore", day_after as "dayAfter", hour_before as "hourBefore",
+      hour_after as "hourAfter",
            level, reason, counts, policy_version as "policyVersion", changed_by as by,
-           (select max(p.version) from cap_policy p where p.digest = c.policy_version and p.applied_at <= c.at) as version
+           (select max(p.version) from cap_policy p where p.digest = c.policy_version
+             and p.applied_at <= c.at) as version
     from cap_change c
     where workspace_id = ${workspaceId} and (${from}::timestamptz is null or at >= ${from})
       and (${to}::timestamptz is null or at < ${to})
@@ -463,12 +496,15 @@ export async function busiestCaps(sql: Sql, now: number, most: number): Promise<
   return typed(sql, capUseRow)`
     select l.workspace_id as "workspaceId", coalesce((w.limits ->> 'cap_day')::int, l.cap_day) as "capDay",
            coalesce((w.limits ->> 'cap_hour')::int, l.cap_hour) as "capHour",
-           case when l.day = ${today} then l.cap_day_used else 0 end as used, l.waiting + l.waiting_bulk as waiting,
-           (select e.created_at from due d join email e on e.workspace_id = d.workspace_id and e.id = d.email_id
+           case when l.day = ${today} then l.cap_day_used else 0 end as used,
+             l.waiting + l.waiting_bulk as waiting,
+           (select e.created_at from due d join email e on e.workspace_id = d.workspace_id
+             and e.id = d.email_id
             where d.workspace_id = l.workspace_id and d.why in ('cap_hour', 'cap_day', 'quota_month')
             order by d.email_id limit 1) as oldest
     from ledger l join workspace w on w.id = l.workspace_id
-    order by l.waiting + l.waiting_bulk desc, case when l.day = ${today} then l.cap_day_used else 0 end desc limit ${most}`;
+    order by l.waiting + l.waiting_bulk desc, case when l.day = ${today} then l.cap_day_used
+      else 0 end desc limit ${most}`;
 }
 
 /** `oldest`: of the workspaces with the most waiting, when the mail that has waited longest was accepted. */
@@ -482,7 +518,8 @@ export async function totalWaiting(
               select workspace_id from ledger where waiting + waiting_bulk > 0
               order by waiting + waiting_bulk desc limit ${OLDEST_OF_MAX}) as l
             cross join lateral (
-              select e.created_at from due d join email e on e.workspace_id = d.workspace_id and e.id = d.email_id
+              select e.created_at from due d join email e on e.workspace_id = d.workspace_id
+                and e.id = d.email_id
               where d.workspace_id = l.workspace_id and d.why in ('cap_hour', 'cap_day', 'quota_month')
               order by d.email_id limit 1) as first) as oldest
     from ledger`;
@@ -501,8 +538,8 @@ export async function capLevels(
 }
 
 /**
- * Counts by day are kept for a year and a little. Looks at the next workspaces after one, each by its key; hands back
- * where to go on, or null at the end.
+ * Counts by day are kept for a year and a little. Looks at the next workspaces after one, each by its key;
+ * hands back where to go on, or null at the end.
  */
 export async function dropOldCounts(
   tx: Sql | Tx,
@@ -514,7 +551,8 @@ export async function dropOldCounts(
   const fenced = await fencedNow(tx);
   const workspaces = await typed(tx, { id: text })`
     with page as (
-        select id from workspace where id > ${after} and id <> all(${fenced}::uuid[]) order by id limit ${most}),
+        select id from workspace where id > ${after} and id <> all(${fenced}::uuid[])
+          order by id limit ${most}),
       old_uses as (
         select u.workspace_id, u.day from cap_use u join page on u.workspace_id = page.id
         where u.day < ${before} for update of u skip locked),
@@ -532,11 +570,13 @@ export async function dropOldCounts(
       parts as (
         delete from part_tally p where p.ctid in (select ctid from old_parts) and p.day < ${before}),
       old_sources as (
-        select s.workspace_id, s.day, s.source, s.worker from cap_source s join page on s.workspace_id = page.id
+        select s.workspace_id, s.day, s.source, s.worker from cap_source s join page
+          on s.workspace_id = page.id
         where s.day < ${Math.floor(now / DAY_MS) - SOURCES_KEPT_DAYS} for update of s skip locked),
       sources as (
         delete from cap_source s using old_sources o
-        where s.workspace_id = o.workspace_id and s.day = o.day and s.source = o.source and s.worker = o.worker),
+        where s.workspace_id = o.workspace_id and s.day = o.day and s.source = o.source
+          and s.worker = o.worker),
       old_postmaster as (
         select p.workspace_id, p.domain, p.day from postmaster_day p join page on p.workspace_id = page.id
         where p.day < ${before} for update of p skip locked),
@@ -544,11 +584,13 @@ export async function dropOldCounts(
         delete from postmaster_day p using old_postmaster o
         where p.workspace_id = o.workspace_id and p.domain = o.domain and p.day = o.day),
       old_provider as (
-        select p.workspace_id, p.domain, p.day, p.provider from provider_day p join page on p.workspace_id = page.id
+        select p.workspace_id, p.domain, p.day, p.provider from provider_day p join page
+          on p.workspace_id = page.id
         where p.day < ${before} for update of p skip locked),
       of_provider as (
         delete from provider_day p using old_provider o
-        where p.workspace_id = o.workspace_id and p.domain = o.domain and p.day = o.day and p.provider = o.provider)
+        where p.workspace_id = o.workspace_id and p.domain = o.domain and p.day = o.day
+          and p.provider = o.provider)
     select id from page order by id`;
   return workspaces.length < most ? null : (workspaces.at(-1)?.id ?? null);
 }

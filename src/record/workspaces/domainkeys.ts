@@ -1,7 +1,8 @@
 /**
- * Keys that sign the mail of a domain. Of each algorithm at most one signs and one waits until DNS shows it; who takes
- * its place retires it in the same transaction, and what is retired has forgotten its private key. Keys change under the
- * locked row of their domain: locks on the keys themselves would miss one that is just being inserted.
+ * Keys that sign the mail of a domain. Of each algorithm at most one signs and one waits until DNS shows it;
+ * who takes its place retires it in the same transaction, and what is retired has forgotten its private key.
+ * Keys change under the locked row of their domain: locks on the keys themselves would miss one that is just
+ * being inserted.
  */
 
 import { codeOf } from "../../caught.ts";
@@ -35,7 +36,10 @@ const signingRow = {
 };
 export type SigningRow = RowOf<typeof signingRow>;
 
-/** It signs at once, in the place of the one that did, or waits. With its first key a workspace names the domain. */
+/**
+ * It signs at once, in the place of the one that did, or waits. With its first key a workspace names the
+ * domain.
+ */
 export async function insertDomainKey(
   sql: Sql,
   key: NewDomainKey,
@@ -48,8 +52,10 @@ export async function insertDomainKey(
       await nameDomain(tx, workspaceId, domain, now);
       if (state === "signing") await retire(tx, workspaceId, domain, algorithm);
       await tx`
-        insert into domain_key (workspace_id, domain, selector, algorithm, state, public_key, sealed_key, created_at)
-        values (${workspaceId}, ${domain}, ${selector}, ${algorithm}, ${state}, ${publicKey}, ${sealedKey}, ${now})`;
+        insert into domain_key (workspace_id, domain, selector, algorithm, state, public_key, sealed_key,
+          created_at)
+        values (${workspaceId}, ${domain}, ${selector}, ${algorithm}, ${state}, ${publicKey}, ${sealedKey},
+          ${now})`;
     });
     return "inserted";
   } catch (error) {
@@ -67,7 +73,8 @@ export async function putToUse(sql: Sql, { workspaceId, domain, selector }: KeyN
     if (named.length === 0) return false;
     const [key] = await typed(tx, { algorithm: oneOf("rsa", "ed25519") })`
       select algorithm from domain_key
-      where workspace_id = ${workspaceId} and domain = ${domain} and selector = ${selector} and state = 'waiting'`;
+      where workspace_id = ${workspaceId} and domain = ${domain} and selector = ${selector}
+        and state = 'waiting'`;
     if (!key) return false;
     await retire(tx, workspaceId, domain, key.algorithm);
     await tx`update domain_key set state = 'signing'
@@ -78,7 +85,8 @@ export async function putToUse(sql: Sql, { workspaceId, domain, selector }: KeyN
 
 async function retire(tx: Tx, workspaceId: string, domain: string, algorithm: Algorithm): Promise<void> {
   await tx`update domain_key set state = 'retired', sealed_key = null
-    where workspace_id = ${workspaceId} and domain = ${domain} and algorithm = ${algorithm} and state = 'signing'`;
+    where workspace_id = ${workspaceId} and domain = ${domain} and algorithm = ${algorithm}
+      and state = 'signing'`;
 }
 
 /** Of a whole workspace, or of one domain: by domain, the oldest first. */
@@ -114,7 +122,8 @@ export async function deleteDomainKey(
     if (named.length === 0) return false;
     const gone = await tx`
       delete from domain_key
-      where workspace_id = ${workspaceId} and domain = ${domain} and selector = ${selector} and state <> 'signing'`;
+      where workspace_id = ${workspaceId} and domain = ${domain} and selector = ${selector}
+        and state <> 'signing'`;
     return gone.count > 0;
   });
 }

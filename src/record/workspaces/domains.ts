@@ -1,7 +1,7 @@
 /**
- * Domains that workspaces write from. Anybody may name a domain; one workspace at a time has it verified, which a unique
- * index decides. Every change raises the versions of the workspaces it concerns, so that what is remembered of them is
- * read again.
+ * Domains that workspaces write from. Anybody may name a domain; one workspace at a time has it verified,
+ * which a unique index decides. Every change raises the versions of the workspaces it concerns, so that what
+ * is remembered of them is read again.
  */
 import { newId } from "../../ids.ts";
 import type { Sql, Tx } from "../db/connect.ts";
@@ -23,7 +23,10 @@ const senderDomainRow = {
 export type SenderDomain = RowOf<typeof senderDomainRow>;
 
 export type RecordStatus = "verified" | "failed" | "temporary_failure";
-/** With what the API shows of it: `seen` says by its name what DNS showed of each record when it was last asked. */
+/**
+ * With what the API shows of it: `seen` says by its name what DNS showed of each record when it was last
+ * asked.
+ */
 const shownDomainRow = {
   ...senderDomainRow,
   id: text,
@@ -42,7 +45,9 @@ const raisedRow = {
 };
 export type Raised = RowOf<typeof raisedRow>;
 
-/** Names a domain; one that is named already stays as it is. In a transaction its row is locked, either way. */
+/**
+ * Names a domain; one that is named already stays as it is. In a transaction its row is locked, either way.
+ */
 export async function nameDomain(
   tx: Sql | Tx,
   workspaceId: string,
@@ -50,8 +55,10 @@ export async function nameDomain(
   now: Date,
 ): Promise<void> {
   await tx`insert into domain (workspace_id, id, domain, token, created_at)
-    values (${workspaceId}, ${newId(now.getTime())}, ${domain}, replace(gen_random_uuid()::text, '-', ''), ${now})
-    on conflict (workspace_id, domain) do update set domain = excluded.domain where false`; // locks it and changes nothing
+    values (${workspaceId}, ${newId(now.getTime())}, ${domain}, replace(gen_random_uuid()::text, '-', ''),
+      ${now})
+    on conflict (workspace_id, domain) do update set domain = excluded.domain
+      where false`; // locks it and changes nothing
 }
 
 export async function findDomain(
@@ -142,8 +149,8 @@ export async function ownersOf(
 }
 
 /**
- * The domain is verified for `to`, and no longer for `from`, who had it. null: somebody else has it by now, or `to` does
- * not name it any more.
+ * The domain is verified for `to`, and no longer for `from`, who had it. null: somebody else has it by now,
+ * or `to` does not name it any more.
  */
 export async function giveDomain(
   sql: Sql,
@@ -157,7 +164,8 @@ export async function giveDomain(
     if (!named.includes(to)) return null;
     if (from !== null) await unverify(tx, from, domain);
     await tx`
-      update domain set verified_at = coalesce(verified_at, ${now}), check_at = ${checkAt}, missing_since = null
+      update domain set verified_at = coalesce(verified_at, ${now}), check_at = ${checkAt},
+        missing_since = null
       where workspace_id = ${to} and domain = ${domain}`;
     return raiseVersions(tx, concerned, now);
   });
@@ -172,7 +180,10 @@ export function takeDomain(sql: Sql, workspaceId: string, domain: string, now: D
   return changed(sql, workspaceId, domain, now, (tx) => unverify(tx, workspaceId, domain));
 }
 
-/** The workspace does not write from it any more, and its keys are gone. Empty: it names no such domain (any more). */
+/**
+ * The workspace does not write from it any more, and its keys are gone. Empty: it names no such domain (any
+ * more).
+ */
 export function forgetDomain(sql: Sql, workspaceId: string, domain: string, now: Date): Promise<Raised[]> {
   return changed(sql, workspaceId, domain, now, async (tx) => {
     await tx`delete from domain_key where workspace_id = ${workspaceId} and domain = ${domain}`;
@@ -229,11 +240,15 @@ export async function countVerified(sql: Sql): Promise<{ domains: number; withou
   const [row] = await typed(sql, { domains: integer, without: integer })`
     select (select count(*) from domain where verified_at is not null)::int as domains,
            (select count(*) from workspace w where not exists (
-              select from domain d where d.workspace_id = w.id and d.verified_at is not null))::int as without`;
+              select from domain d where d.workspace_id = w.id
+                and d.verified_at is not null))::int as without`;
   return row ?? { domains: 0, without: 0 };
 }
 
-/** The handle of a workspace, and of these domains the nearest that it has verified and that has a return path below it. */
+/**
+ * The handle of a workspace, and of these domains the nearest that it has verified and that has a return path
+ * below it.
+ */
 export async function returnPathOf(
   sql: Sql,
   workspaceId: string,
@@ -258,7 +273,8 @@ export async function lockDomains(
 ): Promise<string[]> {
   const rows = await typed(tx, { workspaceId: text })`
     select workspace_id as "workspaceId" from domain
-    where domain = ${domain} and workspace_id = any(${workspaceIds}::uuid[]) order by workspace_id for update`;
+    where domain = ${domain} and workspace_id = any(${workspaceIds}::uuid[])
+      order by workspace_id for update`;
   return rows.map(({ workspaceId }) => workspaceId);
 }
 
@@ -279,7 +295,8 @@ async function raiseVersions(tx: Tx, workspaceIds: readonly string[], now: Date)
 function shownColumns(sql: Sql) {
   return sql`${columns(sql)}, id, created_at as "createdAt", seen, seen_at as "seenAt",
     exists (select from domain_key k
-      where k.workspace_id = domain.workspace_id and k.domain = domain.domain and k.state = 'signing') as "isSigned"`;
+      where k.workspace_id = domain.workspace_id and k.domain = domain.domain
+        and k.state = 'signing') as "isSigned"`;
 }
 
 function columns(sql: Sql) {

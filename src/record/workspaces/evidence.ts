@@ -42,8 +42,10 @@ async function putChunk(tx: Tx, days: readonly NewPostmasterDay[], now: Date): P
   await tx`
     insert into postmaster_day (workspace_id, domain, day, complaint_rate, delivered, reputation, imported_at)
     select workspace_id, domain, day, complaint_rate, delivered, reputation, ${now}
-    from unnest(${of((one) => one.workspaceId)}::uuid[], ${of((one) => one.domain)}::text[], ${of((one) => one.day)}::int[],
-      ${of((one) => one.complaintRate)}::float8[], ${of((one) => one.delivered)}::int[], ${of((one) => one.reputation)}::text[])
+    from unnest(${of((one) => one.workspaceId)}::uuid[], ${of((one) => one.domain)}::text[],
+      ${of((one) => one.day)}::int[],
+      ${of((one) => one.complaintRate)}::float8[], ${of((one) => one.delivered)}::int[],
+        ${of((one) => one.reputation)}::text[])
       as n(workspace_id, domain, day, complaint_rate, delivered, reputation)
     order by workspace_id, domain, day
     on conflict (workspace_id, domain, day) do update set complaint_rate = excluded.complaint_rate,
@@ -53,10 +55,13 @@ async function putChunk(tx: Tx, days: readonly NewPostmasterDay[], now: Date): P
 async function putProviderChunk(tx: Tx, days: readonly NewPostmasterDay[], now: Date): Promise<void> {
   const of: Pick = (pick) => plainArray(days.map(pick));
   await tx`
-    insert into provider_day (workspace_id, domain, day, provider, complaint_rate, delivered, reputation, imported_at)
+    insert into provider_day (workspace_id, domain, day, provider, complaint_rate, delivered, reputation,
+      imported_at)
     select workspace_id, domain, day, provider, complaint_rate, delivered, reputation, ${now}
-    from unnest(${of((one) => one.workspaceId)}::uuid[], ${of((one) => one.domain)}::text[], ${of((one) => one.day)}::int[],
-      ${of((one) => one.provider)}::text[], ${of((one) => one.complaintRate)}::float8[], ${of((one) => one.delivered)}::int[],
+    from unnest(${of((one) => one.workspaceId)}::uuid[], ${of((one) => one.domain)}::text[],
+      ${of((one) => one.day)}::int[],
+      ${of((one) => one.provider)}::text[], ${of((one) => one.complaintRate)}::float8[],
+        ${of((one) => one.delivered)}::int[],
       ${of((one) => one.reputation)}::text[])
       as n(workspace_id, domain, day, provider, complaint_rate, delivered, reputation)
     order by workspace_id, domain, day, provider

@@ -1,6 +1,6 @@
 /**
- * API keys: only their hash and the part that lists show. Creating and revoking lock the workspace row, so that the
- * number of active keys is exact and the workspace's version rises with the change.
+ * API keys: only their hash and the part that lists show. Creating and revoking lock the workspace row, so
+ * that the number of active keys is exact and the workspace's version rises with the change.
  */
 import type { Plan } from "../../rules/plans.ts";
 import { PLANS } from "../../rules/plans.ts";
@@ -94,7 +94,8 @@ export async function insertKey(
       if (known?.count !== new Set(key.audienceIds).size) return { kind: "unknown audience" };
     }
     await tx`insert into api_key (workspace_id, id, hash, shown, name, permissions, audience_ids, stream, created_at)
-      values (${key.workspaceId}, ${key.id}, decode(${key.hash}, 'hex'), ${key.shown}, ${key.name}, ${key.permissions},
+      values (${key.workspaceId}, ${key.id}, decode(${key.hash}, 'hex'), ${key.shown}, ${key.name},
+        ${key.permissions},
               ${key.audienceIds}, ${key.stream}, ${now})`;
     const [raised] = await typed(tx, { version: integer })`
       update workspace set version = version + 1, changed_at = ${now} where id = ${key.workspaceId}
@@ -105,7 +106,8 @@ export async function insertKey(
 
 export async function findKeyByHash(sql: Sql, handle: string, hash: string): Promise<KeyRecord | null> {
   const rows = await typed(sql, keyRecordRow)`
-    select k.id as "keyId", k.permissions, k.audience_ids as "audienceIds", k.stream, k.revoked_at is not null as "isRevoked",
+    select k.id as "keyId", k.permissions, k.audience_ids as "audienceIds", k.stream,
+      k.revoked_at is not null as "isRevoked",
            w.id as "workspaceId", w.plan, w.limits, w.version::int, l.cap_day as "grownCapDay",
            l.cap_hour as "grownCapHour", l.reserved_share as "reservedShare",
            w.streams, l.stream_shares as "streamShares", w.suspended_at is not null as "isSuspended"
@@ -126,7 +128,8 @@ export async function findKey(
     hash: text,
     revokedAt: orNull(timestamp),
   })`
-    select k.workspace_id as "workspaceId", w.handle, encode(k.hash, 'hex') as hash, k.revoked_at as "revokedAt"
+    select k.workspace_id as "workspaceId", w.handle, encode(k.hash, 'hex') as hash,
+      k.revoked_at as "revokedAt"
     from api_key k join workspace w on w.id = k.workspace_id where k.id = ${id}`;
   return rows[0] ?? null;
 }
@@ -157,7 +160,8 @@ export async function revokedSince(sql: Sql, since: Date): Promise<{ handle: str
 /** Hashes of the keys of one workspace. */
 export async function revokedOf(sql: Sql, workspaceId: string, since: Date): Promise<string[]> {
   const rows = await typed(sql, { hash: text })`
-    select encode(hash, 'hex') as hash from api_key where workspace_id = ${workspaceId} and revoked_at >= ${since}`;
+    select encode(hash, 'hex') as hash from api_key where workspace_id = ${workspaceId}
+      and revoked_at >= ${since}`;
   return rows.map(({ hash }) => hash);
 }
 
@@ -170,10 +174,12 @@ export async function noteLastUsed(
     with held as materialized (
       select k.workspace_id, k.id, u.at from api_key k
       join unnest(${used.map((one) => one.workspaceId)}::uuid[], ${used.map((one) => one.keyId)}::uuid[],
-                  ${used.map((one) => new Date(one.at).toISOString())}::timestamptz[]) as u(workspace_id, id, at)
+                  ${used.map((one) => new Date(one.at).toISOString())}::timestamptz[]) as u(workspace_id, id,
+                    at)
         on k.workspace_id = u.workspace_id and k.id = u.id
       where k.last_used_at is null or k.last_used_at < u.at
       order by k.workspace_id, k.id for no key update of k
     )
-    update api_key k set last_used_at = held.at from held where k.workspace_id = held.workspace_id and k.id = held.id`;
+    update api_key k set last_used_at = held.at from held where k.workspace_id = held.workspace_id
+      and k.id = held.id`;
 }

@@ -82,8 +82,9 @@ const accountRow = {
 type AccountRow = RowOf<typeof accountRow>;
 
 /**
- * Locks the accounts of some workspaces in the order of their ids, as everyone who locks several does. They are read by a
- * statement of their own, sent together with the lock: one that waited for it would see the limits of before the wait.
+ * Locks the accounts of some workspaces in the order of their ids, as everyone who locks several does. They
+ * are read by a statement of their own, sent together with the lock: one that waited for it would see the
+ * limits of before the wait.
  */
 export async function lockAccounts(tx: Tx | Sql, workspaceIds: readonly string[]): Promise<Account[]> {
   const ids = [...workspaceIds].sort();
@@ -98,7 +99,8 @@ export async function lockAccounts(tx: Tx | Sql, workspaceIds: readonly string[]
 
 export async function readAccount(sql: Sql, workspaceId: string): Promise<Account | null> {
   const [row] = await typed(sql, accountRow)`
-    select ${columns(sql)} from ledger l join workspace w on w.id = l.workspace_id where l.workspace_id = ${workspaceId}`;
+    select ${columns(sql)} from ledger l join workspace w on w.id = l.workspace_id
+      where l.workspace_id = ${workspaceId}`;
   return row ? accountOf(row) : null;
 }
 
@@ -106,13 +108,18 @@ export function saveLedgers(tx: Tx | Sql, accounts: readonly Account[]): Stateme
   const of = <T>(pick: (account: Account) => T): T[] => accounts.map(pick);
   return tx`
     update ledger l set
-      month = v.month, month_used = v.month_used, day = v.day, day_used = v.day_used, cap_day_used = v.cap_day_used,
-      cap_day_bulk = v.cap_day_bulk, bucket = v.bucket, hour_used = v.hour_used::int[], hour_bulk = v.hour_bulk::int[],
+      month = v.month, month_used = v.month_used, day = v.day, day_used = v.day_used,
+        cap_day_used = v.cap_day_used,
+      cap_day_bulk = v.cap_day_bulk, bucket = v.bucket, hour_used = v.hour_used::int[],
+        hour_bulk = v.hour_bulk::int[],
       waiting = v.waiting, waiting_bulk = v.waiting_bulk, next_release_at = v.next_release_at,
-      streams = v.streams::jsonb, delayed = v.delayed, closed_day = v.closed_day, closed_used = v.closed_used, closed_delayed = v.closed_delayed
+      streams = v.streams::jsonb, delayed = v.delayed, closed_day = v.closed_day, closed_used = v.closed_used,
+        closed_delayed = v.closed_delayed
     from unnest(
-      ${of((a) => a.workspaceId)}::uuid[], ${of((a) => a.ledger.month)}::int[], ${of((a) => a.ledger.monthUsed)}::int[],
-      ${of((a) => a.ledger.day)}::int[], ${of((a) => a.ledger.dayUsed)}::int[], ${of((a) => a.ledger.capDayUsed)}::int[],
+      ${of((a) => a.workspaceId)}::uuid[], ${of((a) => a.ledger.month)}::int[],
+        ${of((a) => a.ledger.monthUsed)}::int[],
+      ${of((a) => a.ledger.day)}::int[], ${of((a) => a.ledger.dayUsed)}::int[],
+        ${of((a) => a.ledger.capDayUsed)}::int[],
       ${of((a) => a.ledger.capDayBulk)}::int[], ${of((a) => a.ledger.bucket)}::int[],
       ${of((a) => slots(a.ledger.hourUsed))}::text[], ${of((a) => slots(a.ledger.hourBulk))}::text[],
       ${of((a) => a.ledger.waiting)}::int[], ${of((a) => a.ledger.waitingBulk)}::int[],
@@ -120,7 +127,8 @@ export function saveLedgers(tx: Tx | Sql, accounts: readonly Account[]): Stateme
       ${of((a) => (a.nextReleaseAt === null ? null : new Date(a.nextReleaseAt).toISOString()))}::timestamptz[],
       ${of((a) => a.ledger.delayed)}::int[], ${of((a) => a.ledger.closedDay)}::int[],
       ${of((a) => a.ledger.closedUsed)}::int[], ${of((a) => a.ledger.closedDelayed)}::int[]
-    ) as v(workspace_id, month, month_used, day, day_used, cap_day_used, cap_day_bulk, bucket, hour_used, hour_bulk,
+    ) as v(workspace_id, month, month_used, day, day_used, cap_day_used, cap_day_bulk, bucket, hour_used,
+      hour_bulk,
            waiting, waiting_bulk, streams, next_release_at, delayed, closed_day, closed_used, closed_delayed)
     where l.workspace_id = v.workspace_id`;
 }
@@ -134,13 +142,16 @@ export function expectRelease(account: Account, waitsFor: WaitsFor): void {
 function columns(sql: Tx | Sql) {
   return sql`l.workspace_id as "workspaceId", w.handle, w.version::int, w.plan, w.limits,
     w.suspended_at is not null as "isSuspended",
-    exists (select from suppressed_address s where s.workspace_id = l.workspace_id and s.undone_at is null) as suppresses,
+    exists (select from suppressed_address s where s.workspace_id = l.workspace_id
+      and s.undone_at is null) as suppresses,
     l.cap_day as "grownCapDay",
-    l.cap_hour as "grownCapHour", l.reserved_share as "reservedShare", w.streams, l.stream_shares as "streamShares",
+    l.cap_hour as "grownCapHour", l.reserved_share as "reservedShare", w.streams,
+      l.stream_shares as "streamShares",
     l.streams as "streamsUsed", l.month, l.month_used as "monthUsed", l.day,
     l.day_used as "dayUsed", l.cap_day_used as "capDayUsed", l.cap_day_bulk as "capDayBulk", l.bucket,
     l.hour_used as "hourUsed", l.hour_bulk as "hourBulk", l.waiting, l.waiting_bulk as "waitingBulk",
-    l.delayed, l.closed_day as "closedDay", l.closed_used as "closedUsed", l.closed_delayed as "closedDelayed",
+    l.delayed, l.closed_day as "closedDay", l.closed_used as "closedUsed",
+      l.closed_delayed as "closedDelayed",
     l.next_release_at as "nextReleaseAt"`;
 }
 

@@ -23,7 +23,8 @@ export async function insertRequests(
     plainArray(requests.map(pick));
   await sql`
     insert into request (workspace_id, id, key_id, method, route, status, ms, request_id)
-    select * from unnest(${of((r) => r.workspaceId)}::uuid[], ${of((r) => r.id)}::uuid[], ${of((r) => r.keyId)}::uuid[],
+    select * from unnest(${of((r) => r.workspaceId)}::uuid[], ${of((r) => r.id)}::uuid[],
+      ${of((r) => r.keyId)}::uuid[],
       ${requests.map(({ method }) => method)}::text[], ${requests.map(({ route }) => route)}::text[],
       ${of((r) => r.status)}::int[], ${of((r) => r.ms)}::real[], ${of((r) => r.requestId)}::uuid[])`;
 }

@@ -1,4 +1,7 @@
-/** The digest of the secret that this record belongs to: kept by whoever starts first, and compared by all others. */
+/**
+ * The digest of the secret that this record belongs to: kept by whoever starts first, and compared by all
+ * others.
+ */
 import type { Sql } from "../db/connect.ts";
 import { bytes, typed } from "../db/rowshape.ts";
 

@@ -1,4 +1,7 @@
-/** A policy that is tried beside the one in force: the policy, the states that it would have come to, and its steps. */
+/**
+ * A policy that is tried beside the one in force: the policy, the states that it would have come to, and its
+ * steps.
+ */
 
 import { newId } from "../../ids.ts";
 import type { Sql, Tx } from "../db/connect.ts";
@@ -26,13 +29,15 @@ export async function putShadow(sql: Sql, shadow: ShadowPolicyRow | null): Promi
       await tx`
         insert into shadow_policy (text, digest, author, since)
         values (${shadow.text}, ${shadow.digest}, ${shadow.author}, ${shadow.since})
-        on conflict (is_only) do update set text = excluded.text, digest = excluded.digest, author = excluded.author,
+        on conflict (is_only) do update set text = excluded.text, digest = excluded.digest,
+          author = excluded.author,
           since = excluded.since`;
     await tx`
       with old as materialized (select workspace_id from shadow_capacity order by workspace_id for update)
       delete from shadow_capacity c using old where c.workspace_id = old.workspace_id`;
     await tx`
-      with old as materialized (select workspace_id, id from shadow_change order by workspace_id, id for update)
+      with old as materialized (select workspace_id, id from shadow_change order by workspace_id,
+        id for update)
       delete from shadow_change c using old where c.workspace_id = old.workspace_id and c.id = old.id`;
   });
 }
@@ -87,10 +92,12 @@ export async function saveShadow(
       on conflict (workspace_id) do update set digest = excluded.digest, state = excluded.state`;
     if (changes.length > 0)
       await tx`
-        insert into shadow_change (workspace_id, id, digest, at, day_before, day_after, level_before, level, reason, counts)
+        insert into shadow_change (workspace_id, id, digest, at, day_before, day_after, level_before, level,
+          reason, counts)
         select workspace_id, id, ${digest}, ${now}, day_before, day_after, level_before, level, reason, counts
         from jsonb_to_recordset(${JSON.stringify(changes)}::text::jsonb)
-          as n(workspace_id uuid, id uuid, day_before int, day_after int, level_before text, level text, reason text, counts jsonb)`;
+          as n(workspace_id uuid, id uuid, day_before int, day_after int, level_before text, level text,
+            reason text, counts jsonb)`;
   });
 }
 
@@ -141,7 +148,8 @@ export async function countSteps(
   const [row] = await typed(sql, stepCountsRow)`
     select count(*) filter (where level = 'frozen' and was <> 'frozen')::int as freezes,
            count(*) filter (where level = 'paused' and was <> 'paused')::int as pauses,
-           count(*) filter (where day_after < day_before and level in ('shrunk', 'paused') and changed_by = 'policy')::int as shrinks
+           count(*) filter (where day_after < day_before and level in ('shrunk', 'paused')
+             and changed_by = 'policy')::int as shrinks
     from (
       select level, day_before, day_after, changed_by, at,
              coalesce(lag(level) over (partition by workspace_id order by id), 'normal') as was

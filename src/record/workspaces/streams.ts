@@ -1,4 +1,6 @@
-/** The streams of workspaces. Each change locks the workspace, as making a key does, and raises its version. */
+/**
+ * The streams of workspaces. Each change locks the workspace, as making a key does, and raises its version.
+ */
 import { isDefined, type StreamDefinitions } from "../../rules/stream.ts";
 import type { Sql } from "../db/connect.ts";
 import { integer, json, type RowOf, text, typed } from "../db/rowshape.ts";

@@ -1,9 +1,10 @@
 /**
- * Suspended workspaces: none of their mail leaves, and none is lost. Their keys are refused at admission. The keeper
- * and the automation workers set aside what comes due; bags are not claimed; mail that waits for a cap stays.
+ * Suspended workspaces: none of their mail leaves, and none is lost. Their keys are refused at admission. The
+ * keeper and the automation workers set aside what comes due; bags are not claimed; mail that waits for a cap
+ * stays.
  *
- * Suspending and resuming lock the ledger, as every commit of mail does. When they return, requests admitted before are
- * either written or will be checked against the new version.
+ * Suspending and resuming lock the ledger, as every commit of mail does. When they return, requests admitted
+ * before are either written or will be checked against the new version.
  */
 import type { Sql, Tx } from "../db/connect.ts";
 import { integer, orNull, pick, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
@@ -52,7 +53,8 @@ async function lockLedger(tx: Tx, workspaceId: string): Promise<void> {
 /** Which of these workspaces are suspended. */
 export async function suspendedOf(sql: Sql | Tx, workspaceIds: readonly string[]): Promise<Set<string>> {
   const rows = await typed(sql, { id: text })`
-    select id from workspace where id = any(${[...new Set(workspaceIds)]}::uuid[]) and suspended_at is not null`;
+    select id from workspace where id = any(${[...new Set(workspaceIds)]}::uuid[])
+      and suspended_at is not null`;
   return new Set(rows.map(({ id }) => id));
 }
 
@@ -85,7 +87,8 @@ export async function mailNotGone(sql: Sql, workspaceId: string, most: number): 
 }
 
 /**
- * What was held of workspaces that are suspended no longer is due again; says how many rows, of e-mails and of runs.
+ * What was held of workspaces that are suspended no longer is due again; says how many rows, of e-mails and
+ * of runs.
  */
 export async function letGoOn(tx: Tx, most: number): Promise<number> {
   const runs = await tx`
@@ -101,7 +104,8 @@ export async function letGoOn(tx: Tx, most: number): Promise<number> {
       where d.is_held and d.workspace_id in (select workspace_id from resumed)
       limit ${most} for update of d skip locked
     )
-    update due d set is_held = false from held where d.workspace_id = held.workspace_id and d.email_id = held.email_id`;
+    update due d set is_held = false from held where d.workspace_id = held.workspace_id
+      and d.email_id = held.email_id`;
   return Math.max(runs.count, due.count);
 }
 
@@ -116,5 +120,6 @@ export function resumedIn(tx: Tx, table: "due" | "run") {
               order by t.workspace_id limit 1)
       from hop where hop.workspace_id is not null
     )
-    select hop.workspace_id from hop join workspace w on w.id = hop.workspace_id where w.suspended_at is null`;
+    select hop.workspace_id from hop join workspace w on w.id = hop.workspace_id
+      where w.suspended_at is null`;
 }

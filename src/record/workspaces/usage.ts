@@ -20,12 +20,15 @@ export async function countUse(
   const [row] = await typed(sql, useCountsRow)`
     select
       (select count(*)::int from (
-        select from contact where workspace_id = ${workspaceId} and archived_at is null limit ${most}) c) as contacts,
+        select from contact where workspace_id = ${workspaceId}
+          and archived_at is null limit ${most}) c) as contacts,
       (select count(*)::int from (
-        select from audience where workspace_id = ${workspaceId} and deleted_at is null limit ${most}) a) as audiences,
+        select from audience where workspace_id = ${workspaceId}
+          and deleted_at is null limit ${most}) a) as audiences,
       (select count(*)::int from (
         select from run where workspace_id = ${workspaceId} and id >= ${runsFrom} limit ${most}) r) as runs,
-      (select count(*)::int from (select from domain where workspace_id = ${workspaceId} limit ${most}) d) as domains`;
+      (select count(*)::int
+        from (select from domain where workspace_id = ${workspaceId} limit ${most}) d) as domains`;
   return row ?? { contacts: 0, audiences: 0, runs: 0, domains: 0 };
 }
 
@@ -52,8 +55,10 @@ export async function countsSince(
 ): Promise<HappenedCounts[]> {
   const format = span === "day" ? "YYYY-MM-DD" : "YYYY-MM";
   return typed(sql, happenedCountsRow)`
-    select to_char(date '1970-01-01' + day, ${format}) as span, sum(attempted)::int as attempted, sum(delivered)::int as delivered, sum(deferred)::int as deferred,
-      sum(hard_bounced)::int as hard_bounced, sum(soft_bounced)::int as soft_bounced, sum(blocked)::int as blocked,
+    select to_char(date '1970-01-01' + day, ${format}) as span, sum(attempted)::int as attempted,
+      sum(delivered)::int as delivered, sum(deferred)::int as deferred,
+      sum(hard_bounced)::int as hard_bounced, sum(soft_bounced)::int as soft_bounced,
+        sum(blocked)::int as blocked,
       sum(complained)::int as complained, sum(failed)::int as failed
     from tally where workspace_id = ${workspaceId} and day >= ${day} group by 1 order by 1`;
 }

@@ -1,4 +1,7 @@
-/** Workspaces, their limits and their people. Every change of plan or limits raises `version` in the same statement. */
+/**
+ * Workspaces, their limits and their people. Every change of plan or limits raises `version` in the same
+ * statement.
+ */
 import {
   CAP_DAY_START,
   CAP_HOUR_START,
@@ -79,7 +82,8 @@ export async function pageOfWorkspaces(
       w.suspended_for as "suspendedFor",
       (select count(*)::int from member m where m.workspace_id = w.id) as members
     from workspace w
-    where (${after}::uuid is null or w.id < ${after}) and strpos(lower(w.name || ' ' || w.handle), lower(${text})) > 0
+    where (${after}::uuid is null or w.id < ${after}) and strpos(lower(w.name || ' ' || w.handle),
+      lower(${text})) > 0
     order by w.id desc limit ${limit + 1}`;
 }
 
@@ -99,8 +103,8 @@ export async function workspacesOfHandles(
 export type WorkspaceName = { handle: string } | { id: string };
 
 /**
- * Whether the workspace is in this record; or else whether it is on its way between this one and another. One that moves
- * has its handle where it is.
+ * Whether the workspace is in this record; or else whether it is on its way between this one and another. One
+ * that moves has its handle where it is.
  */
 export async function seekWorkspace(
   sql: Sql,
@@ -109,10 +113,12 @@ export async function seekWorkspace(
   const rows = await ("handle" in who
     ? typed(sql, soughtRow)`
         select exists (select from workspace where handle = ${who.handle}) as "isHere",
-          exists (select from workspace_move where handle = ${who.handle} and state <> 'leaving') as "isOnItsWay"`
+          exists (select from workspace_move where handle = ${who.handle}
+            and state <> 'leaving') as "isOnItsWay"`
     : typed(sql, soughtRow)`
         select exists (select from workspace where id = ${who.id} and strpos(handle, ' ') = 0) as "isHere",
-          exists (select from workspace_move where workspace_id = ${who.id} and state <> 'leaving') as "isOnItsWay"`);
+          exists (select from workspace_move where workspace_id = ${who.id}
+            and state <> 'leaving') as "isOnItsWay"`);
   return onlyRow(rows);
 }
 const soughtRow = {
@@ -120,7 +126,10 @@ const soughtRow = {
   isOnItsWay: boolean,
 };
 
-/** Changes plan and limits (null takes a limit back to the plan's); hands back the new version, or null if unknown. */
+/**
+ * Changes plan and limits (null takes a limit back to the plan's); hands back the new version, or null if
+ * unknown.
+ */
 export async function changeWorkspace(
   sql: Sql,
   id: string,

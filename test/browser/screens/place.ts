@@ -1,4 +1,6 @@
-/** `npm start` in a folder of its own, with receivers that refuse some mail, and the mail catcher behind them. */
+/**
+ * `npm start` in a folder of its own, with receivers that refuse some mail, and the mail catcher behind them.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";

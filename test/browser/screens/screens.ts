@@ -1,6 +1,7 @@
 /**
- * `npm run screens`: pictures of every screen of the console, light and dark, 1,280 and 390 wide, with the data of a
- * plausible shop, in ./screens. Some words after the command choose screens: `npm run screens -- caps emails`.
+ * `npm run screens`: pictures of every screen of the console, light and dark, 1,280 and 390 wide, with the
+ * data of a plausible shop, in ./screens. Some words after the command choose screens:
+ * `npm run screens -- caps emails`.
  */
 import { mkdirSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";

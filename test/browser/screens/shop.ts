@@ -1,4 +1,6 @@
-/** A shop that has used the engine for a month: enough of everything that each screen has something to show. */
+/**
+ * A shop that has used the engine for a month: enough of everything that each screen has something to show.
+ */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { DEFAULT_POLICY, startState } from "../../../src/capacity/policy.ts";

@@ -1,6 +1,7 @@
 /**
- * What is found when the faults are over. First it is waited for: until nothing is on its way any more, within a bound.
- * Then the API is asked for every e-mail and contact, and the record for what the API does not tell.
+ * What is found when the faults are over. First it is waited for: until nothing is on its way any more,
+ * within a bound. Then the API is asked for every e-mail and contact, and the record for what the API does
+ * not tell.
  */
 import { pause } from "../../rig/pause.ts";
 import type { Caller } from "./caller.ts";

@@ -1,6 +1,6 @@
 /**
- * The auditor: everything that was noted goes in, what is wrong comes out. Pure, and outside of the engine: it believes
- * callers, the sink, and the clock of the campaign, and compares with them what the engine says.
+ * The auditor: everything that was noted goes in, what is wrong comes out. Pure, and outside of the engine:
+ * it believes callers, the sink, and the clock of the campaign, and compares with them what the engine says.
  *
  * While the campaign runs only that is judged which no later event can excuse.
  */

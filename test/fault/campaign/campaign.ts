@@ -1,11 +1,12 @@
 /**
- * `npm run fault -- --minutes N --seed S [--faults list] [--cells 2] [--json FILE]`: the engine under load and under faults, and an
- * auditor outside of it.
+ * `npm run fault -- --minutes N --seed S [--faults list] [--cells 2] [--json FILE]`: the engine under load
+ * and under faults, and an auditor outside of it.
  *
- * Starts stores, processes and a sink of its own; sends mail of all kinds while faults are inflicted for N minutes; then
- * mends everything, waits until nothing is on its way any more, and compares what callers were told, what the sink took
- * and what the engine says. The last line of stdout is `lost 0, over quota 0, over cap 0, repeated N`; the exit status
- * is 1 when anything is violated, and the lines before name it.
+ * Starts stores, processes and a sink of its own; sends mail of all kinds while faults are inflicted for N
+ * minutes; then mends everything, waits until nothing is on its way any more, and compares what callers were
+ * told, what the sink took and what the engine says. The last line of stdout is
+ * `lost 0, over quota 0, over cap 0, repeated N`; the exit status is 1 when anything is violated, and the
+ * lines before name it.
  */
 import { fork } from "node:child_process";
 import { setMaxListeners } from "node:events";

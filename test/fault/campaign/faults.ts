@@ -1,8 +1,10 @@
 /**
- * The faults of a campaign, as one table: how often each is drawn, for how long, and what it does. When each comes, to
- * whom and for how long follows from the seed alone. A fault that finds its place taken by another is left out.
+ * The faults of a campaign, as one table: how often each is drawn, for how long, and what it does. When each
+ * comes, to whom and for how long follows from the seed alone. A fault that finds its place taken by another
+ * is left out.
  *
- * Each notes the spells in which it kept processes from what they need: with these the auditor judges repetitions.
+ * Each notes the spells in which it kept processes from what they need: with these the auditor judges
+ * repetitions.
  */
 import { type Random, randomOf } from "../../../src/capacity/random.ts";
 import { pause } from "../../rig/pause.ts";
@@ -256,7 +258,10 @@ export function drawFaults(
 
 export type Telling = (line: string) => void;
 
-/** Inflicts them one after another, each for its time; resolves when the last is over and everything is as before. */
+/**
+ * Inflicts them one after another, each for its time; resolves when the last is over and everything is as
+ * before.
+ */
 export async function inflictAll(
   plan: readonly Drawn[],
   world: World,
@@ -348,7 +353,10 @@ async function loseReplies(grip: Grip, proxy: TcpProxy): Promise<void> {
   await loseAgainAndAgain(grip, proxy, () => proxy.cutReply(() => random() < LOST_REPLY_SHARE));
 }
 
-/** Any lost reply breaks a connection, and few of them are a commit's: what hangs on those alone needs many of them. */
+/**
+ * Any lost reply breaks a connection, and few of them are a commit's: what hangs on those alone needs many of
+ * them.
+ */
 async function loseCommits(grip: Grip, proxy: TcpProxy): Promise<void> {
   const random = grip.random();
   await loseAgainAndAgain(grip, proxy, () =>
@@ -362,7 +370,10 @@ async function loseAgainAndAgain(grip: Grip, proxy: TcpProxy, loseOne: () => Pro
   proxy.ambush = null;
 }
 
-/** It comes back for one process after the other: whoever has it first meets what the others could not write yet. */
+/**
+ * It comes back for one process after the other: whoever has it first meets what the others could not write
+ * yet.
+ */
 async function pauseAll(grip: Grip): Promise<void> {
   const random = grip.random();
   const proxies = grip.waysToPostgres.filter(({ isStalled }) => !isStalled);

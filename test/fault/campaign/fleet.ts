@@ -1,7 +1,7 @@
 /**
- * The processes of a campaign: each member is started as in production, has a way of its own to Postgres and Redis, and
- * is started again when it ends, as a supervisor would. A member has many lives; each calls itself by its own name
- * towards the sink, so that it is known who delivered what.
+ * The processes of a campaign: each member is started as in production, has a way of its own to Postgres and
+ * Redis, and is started again when it ends, as a supervisor would. A member has many lives; each calls itself
+ * by its own name towards the sink, so that it is known who delivered what.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from "node:fs";

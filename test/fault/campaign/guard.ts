@@ -1,6 +1,6 @@
 /**
- * Outlives the campaign, however that ends: when the channel to it closes, every process that still works in its folder
- * is killed, those that stand still too, and the folder is removed.
+ * Outlives the campaign, however that ends: when the channel to it closes, every process that still works in
+ * its folder is killed, those that stand still too, and the folder is removed.
  */
 import { readdirSync, readlinkSync, rmSync } from "node:fs";
 import { sep } from "node:path";

@@ -1,7 +1,7 @@
 /**
- * What the auditor judges by. While the campaign runs, everything that callers asked and were told, every copy that the
- * sink took, every process and every fault is noted here. `Aftermath` is what was found when all was quiet again. Both
- * are plain data: the rules need nothing else.
+ * What the auditor judges by. While the campaign runs, everything that callers asked and were told, every
+ * copy that the sink took, every process and every fault is noted here. `Aftermath` is what was found when
+ * all was quiet again. Both are plain data: the rules need nothing else.
  *
  * All times are in ms of the campaign's own clock.
  */
@@ -99,7 +99,10 @@ export type Copy = {
   closedPolitely: boolean;
 };
 
-/** One process from its start to its end. A member of the fleet has many lives, `deliver-1.1`, `deliver-1.2`, ... */
+/**
+ * One process from its start to its end. A member of the fleet has many lives, `deliver-1.1`, `deliver-1.2`,
+ * ...
+ */
 export type Life = {
   name: string;
   member: string;
@@ -238,7 +241,10 @@ export function originOf(operation: Operation, index: number): string {
   return `${operation.n}/${index}`;
 }
 
-/** The ids of the e-mails that an operation was told, with their place in the request; the same for each of its tries. */
+/**
+ * The ids of the e-mails that an operation was told, with their place in the request; the same for each of
+ * its tries.
+ */
 export function toldIds(operation: Operation): { id: string; index: number }[] {
   if (!isSend(operation)) return [];
   for (const { answer } of operation.tries) {

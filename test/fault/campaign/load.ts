@@ -1,10 +1,10 @@
 /**
- * The load of a campaign: callers who do everything that the API offers, at even times, whether or not they are answered.
- * What the n-th arrival wants is drawn from the seed and n alone, so that it is the same whatever the engine does; only
- * those who change an e-mail pick one of those they know of.
+ * The load of a campaign: callers who do everything that the API offers, at even times, whether or not they
+ * are answered. What the n-th arrival wants is drawn from the seed and n alone, so that it is the same
+ * whatever the engine does; only those who change an e-mail pick one of those they know of.
  *
- * A caller with an Idempotency-Key repeats its request until it knows the outcome, as it is told to. One without a key
- * repeats only what was certainly not accepted.
+ * A caller with an Idempotency-Key repeats its request until it knows the outcome, as it is told to. One
+ * without a key repeats only what was certainly not accepted.
  */
 import { setMaxListeners } from "node:events";
 import { type Random, randomOf } from "../../../src/capacity/random.ts";
@@ -31,7 +31,10 @@ const READS_BACK_SHARE = 0.2;
 /** Of the e-mails of a batch: one of them refuses all of a strict one. */
 const BROKEN_SHARE = { "batch strict": 0.01, "batch permissive": 0.1 };
 const REPEAT_MS = 700;
-/** Twice as long after each try, as senders do: without that, those who wait are all that a busy machine has time for. */
+/**
+ * Twice as long after each try, as senders do: without that, those who wait are all that a busy machine has
+ * time for.
+ */
 const REPEAT_MS_MAX = 12_000;
 const UNKEYED_TRIES_MAX = 4;
 const BATCH_MAX = 100;
@@ -349,8 +352,8 @@ function drawWant(random: Random): Want {
 }
 
 /**
- * Recipients are nobody else's, so that the sink knows by the address alone which e-mail it is about. Only the shop also
- * writes to its contacts, who may be erased while the mail is on its way.
+ * Recipients are nobody else's, so that the sink knows by the address alone which e-mail it is about. Only
+ * the shop also writes to its contacts, who may be erased while the mail is on its way.
  */
 function writeLetter(
   operation: Operation,

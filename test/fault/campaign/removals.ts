@@ -1,6 +1,7 @@
 /**
- * Workspaces move between the cells of a campaign, by the command that an operator uses. It is killed now and then, and
- * run again until it has succeeded. Knows in which cell each workspace is, for the other commands about it.
+ * Workspaces move between the cells of a campaign, by the command that an operator uses. It is killed now and
+ * then, and run again until it has succeeded. Knows in which cell each workspace is, for the other commands
+ * about it.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

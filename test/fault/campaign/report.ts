@@ -1,4 +1,7 @@
-/** What is told of a campaign: lines while it runs, the violations with their evidence, and one line at the end. */
+/**
+ * What is told of a campaign: lines while it runs, the violations with their evidence, and one line at the
+ * end.
+ */
 import type { Verdict } from "./audit.ts";
 import type { History, Violation } from "./history.ts";
 import { clockOf } from "./rules/repeats.ts";

@@ -1,7 +1,7 @@
 /**
- * How long Postgres takes for a commit when nobody interferes: measured over a connection of its own, since a busy machine
- * can keep a note from being written for longer than a fault does. While a commit takes more than a second, no process
- * can be blamed for what it has not written.
+ * How long Postgres takes for a commit when nobody interferes: measured over a connection of its own, since a
+ * busy machine can keep a note from being written for longer than a fault does. While a commit takes more
+ * than a second, no process can be blamed for what it has not written.
  */
 import { connectRecord } from "../../../src/record/db/connect.ts";
 import { pause } from "../../rig/pause.ts";

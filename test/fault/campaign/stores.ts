@@ -1,7 +1,7 @@
 /**
- * The stores of a campaign: a Postgres and a Redis of its own, which can be stopped, started again, filled, emptied and
- * taken back to an older state. Every look of the campaign itself into Postgres is a connection of its own, since any
- * of them may be ended at any moment.
+ * The stores of a campaign: a Postgres and a Redis of its own, which can be stopped, started again, filled,
+ * emptied and taken back to an older state. Every look of the campaign itself into Postgres is a connection
+ * of its own, since any of them may be ended at any moment.
  */
 import { copyFileSync, existsSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";

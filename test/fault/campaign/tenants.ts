@@ -1,6 +1,7 @@
 /**
- * The workspaces of a campaign. Big ones that meet no limit; small quotas to run into, one after the other; a small cap
- * that is raised bit by bit, so that mail waits and is let go all the time; and a shop with contacts and automations.
+ * The workspaces of a campaign. Big ones that meet no limit; small quotas to run into, one after the other; a
+ * small cap that is raised bit by bit, so that mail waits and is let go all the time; and a shop with
+ * contacts and automations.
  */
 import { Keyring } from "../../../src/admission/keyring.ts";
 import { apply } from "../../../src/automation/apply.ts";

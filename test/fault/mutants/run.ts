@@ -1,6 +1,7 @@
 /**
- * `npm run fault:mutants -- [name ...]`: the auditor is judged. Each patch in this folder plants one mistake that the engine must
- * not have. It is applied to a copy of the tree, the campaign runs on that, and has to say what is wrong.
+ * `npm run fault:mutants -- [name ...]`: the auditor is judged. Each patch in this folder plants one mistake
+ * that the engine must not have. It is applied to a copy of the tree, the campaign runs on that, and has to
+ * say what is wrong.
  *
  * A patch begins with what it plants, in words, and with these fields:
  *
@@ -9,7 +10,8 @@
  *   Minutes:   of faults; without it, 1.5
  *   Found by:  the rules that show this mistake; that another rule is violated does not count
  *
- * A mistake that needs no faults to show is given to a test instead of the campaign. In place of Faults and Seed it says
+ * A mistake that needs no faults to show is given to a test instead of the campaign. In place of Faults and
+ * Seed it says
  *
  *   Test:      the file, and behind a `#` words in the name of the test
  *   Found by:  words of the message with which it fails

@@ -1,6 +1,6 @@
 /**
- * What callers may be told. Every request is answered in time, whatever the stores do; by one of the answers that the
- * contract has for it; and what was accepted can be read at once, on every process.
+ * What callers may be told. Every request is answered in time, whatever the stores do; by one of the answers
+ * that the contract has for it; and what was accepted can be read at once, on every process.
  */
 import {
   type Answer,

@@ -1,6 +1,7 @@
 /**
- * Sending caps, as the sink saw them: in no window of an hour more recipients than the cap that was in force, and of what
- * waits the oldest first. A permitted repetition is no grant: a recipient of an e-mail counts once.
+ * Sending caps, as the sink saw them: in no window of an hour more recipients than the cap that was in force,
+ * and of what waits the oldest first. A permitted repetition is no grant: a recipient of an e-mail counts
+ * once.
  */
 import {
   type Aftermath,
@@ -80,9 +81,10 @@ function worstHour(arrivals: readonly Arrival[], stages: readonly CapStage[]) {
 }
 
 /**
- * Just before the cap rises: whatever was accepted before another e-mail was even asked for, and has not been seen while
- * that other one has, must have had its turn too. What has had its turn and was not seen yet, because it is deferred or
- * lies in the hands of a worker, is at most what the cap allows beyond what was seen.
+ * Just before the cap rises: whatever was accepted before another e-mail was even asked for, and has not been
+ * seen while that other one has, must have had its turn too. What has had its turn and was not seen yet,
+ * because it is deferred or lies in the hands of a worker, is at most what the cap allows beyond what was
+ * seen.
  */
 function overtakings(
   operations: readonly Operation[],

@@ -1,6 +1,7 @@
 /**
- * What became of every e-mail. Whatever was accepted ends, and ends as it says: delivered mail reached the sink, bounced
- * mail was refused by it, canceled mail was canceled by somebody. Whatever was refused was not kept and never left.
+ * What became of every e-mail. Whatever was accepted ends, and ends as it says: delivered mail reached the
+ * sink, bounced mail was refused by it, canceled mail was canceled by somebody. Whatever was refused was not
+ * kept and never left.
  */
 import {
   type Aftermath,

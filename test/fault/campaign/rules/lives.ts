@@ -1,4 +1,7 @@
-/** Processes: none ends unless it is told to, each ends in time when it is, and each serves soon or says why it cannot. */
+/**
+ * Processes: none ends unless it is told to, each ends in time when it is, and each serves soon or says why
+ * it cannot.
+ */
 import type { History, Life, Violation } from "../history.ts";
 import { clockOf } from "./repeats.ts";
 

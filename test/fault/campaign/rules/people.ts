@@ -1,6 +1,6 @@
 /**
- * Contacts: what was acknowledged is there, what was erased is not. The operations on one contact follow one another, so
- * that only those whose fate is unknown leave a choice.
+ * Contacts: what was acknowledged is there, what was erased is not. The operations on one contact follow one
+ * another, so that only those whose fate is unknown leave a choice.
  */
 import {
   type Aftermath,
@@ -134,8 +134,8 @@ function isErased(operations: readonly Operation[]): boolean {
 const LATE_ERASURE_MS = 45_000;
 
 /**
- * What was done to the contact that is there now: nothing before an erasure that may have been done counts, nor what was
- * answered while it may still have been under way.
+ * What was done to the contact that is there now: nothing before an erasure that may have been done counts,
+ * nor what was answered while it may still have been under way.
  */
 function sinceErasure(operations: readonly Operation[]): readonly Operation[] {
   const last = operations.findLastIndex((one) => one.kind === "erase" && mayBeDone(one));

@@ -1,6 +1,6 @@
 /**
- * Quotas: what was accepted of a workspace never passes its limit, whatever callers were told; nobody is refused while
- * there is room; and the ledger has counted exactly what was accepted.
+ * Quotas: what was accepted of a workspace never passes its limit, whatever callers were told; nobody is
+ * refused while there is room; and the ledger has counted exactly what was accepted.
  */
 import {
   type Aftermath,

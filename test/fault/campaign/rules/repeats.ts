@@ -1,24 +1,27 @@
 /**
  * Deliveries that happened more than once, and why each was allowed, or was not.
  *
- * A mail may be delivered again only when its final dot had reached the sink and the answer never reached the worker, or
- * had not been noted when the worker lost its life or its bag:
+ * A mail may be delivered again only when its final dot had reached the sink and the answer never reached the
+ * worker, or had not been noted when the worker lost its life or its bag:
  *
- *   answer lost   the sink never answered the dot, or the connection broke with the answer on its way
- *   killed        the worker was killed before it can have noted the answer
- *   stopped       the worker was told to end while it could not reach Postgres, and ended with the note in its hands
- *   frozen, cut   the worker stood still, or it alone could not reach Postgres, for so long that others took its bags
- *   in hand       the second worker stood still with this mail half sent, and finished it when it woke up; of each
+ *   answer lost the sink never answered the dot, or the connection broke with the answer on its way killed
+ *   the worker was killed before it can have noted the answer stopped the worker was told to end while it
+ *   could not reach Postgres, and ended with the note in its hands frozen, cut the worker stood still, or it
+ *   alone could not reach Postgres, for so long that others took its bags in hand the second worker stood
+ *   still with this mail half sent, and finished it when it woke up; of each
  *                 connection the mail that was leaving, and one chained to it
  *
- * A worker that is told to end, a Postgres that nobody can reach and a second bag explain nothing. A worker that sends
- * again what it has had an answer for is never explained.
+ * A worker that is told to end, a Postgres that nobody can reach and a second bag explain nothing. A worker
+ * that sends again what it has had an answer for is never explained.
  */
 import type { Copy, Life, Spell, Violation } from "../history.ts";
 
 /** How long a healthy worker may take from an answer to its note. */
 const NOTE_MS_MAX = 3_000;
-/** How long after a spell notes may still be on their way: connections are made anew, and the groups written again. */
+/**
+ * How long after a spell notes may still be on their way: connections are made anew, and the groups written
+ * again.
+ */
 const RECOVERY_MS = 8_000;
 /** How long it takes at most until a Postgres that is back is reached. */
 const RECONNECT_MS = 3_000;
@@ -84,7 +87,10 @@ export function unexplained(repeats: readonly Repeat[]): Violation[] {
     }));
 }
 
-/** Each copy after the first, with the one before it. A mail may go to some of its recipients now and to others later. */
+/**
+ * Each copy after the first, with the one before it. A mail may go to some of its recipients now and to
+ * others later.
+ */
 function* pairsOf(copies: readonly Copy[]) {
   const last = new Map<string, Copy>();
   for (const copy of [...copies].sort((a, b) => a.completeAt - b.completeAt))

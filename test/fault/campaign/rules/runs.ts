@@ -1,6 +1,6 @@
 /**
- * Automations: each accepted event starts its run, and once; each run ends, having taken every step of one way through
- * its automation once; and each mail of an automation is the effect of exactly one step.
+ * Automations: each accepted event starts its run, and once; each run ends, having taken every step of one
+ * way through its automation once; and each mail of an automation is the effect of exactly one step.
  */
 import {
   type Aftermath,
@@ -104,7 +104,10 @@ function judgeMails({ runs, emails }: Aftermath, people: People): Violation[] {
   ];
 }
 
-/** The contact changed between the step's effect and its note: the run was stopped, or took the step as skipped. */
+/**
+ * The contact changed between the step's effect and its note: the run was stopped, or took the step as
+ * skipped.
+ */
 function hasChangedMind({ to }: FinalEmail, people: People): boolean {
   return to.some(
     (address) => ERASED.test(address) || people.mayBeErased(address) || people.mayBeUnsubscribedAt(address),

@@ -1,6 +1,6 @@
 /**
- * Counts against what is counted. The sums of the tallies are the outcomes in the histories of the e-mails, and no
- * recipient has more outcomes than there were transactions that named it.
+ * Counts against what is counted. The sums of the tallies are the outcomes in the histories of the e-mails,
+ * and no recipient has more outcomes than there were transactions that named it.
  */
 import type { Aftermath, FinalEmail, History, Violation } from "../history.ts";
 import { ERASED } from "./fates.ts";
@@ -27,8 +27,8 @@ export function judgeTallies(history: History, after: Aftermath): Violation[] {
 }
 
 /**
- * Of a mail somebody was struck out of, nobody can say how many recipients the first attempt had: none at least. Who is
- * suppressed was so before it, and not tried, or only after it.
+ * Of a mail somebody was struck out of, nobody can say how many recipients the first attempt had: none at
+ * least. Who is suppressed was so before it, and not tried, or only after it.
  */
 function sumsOf(mails: readonly FinalEmail[], isLeast: boolean): Sums {
   const sums: Sums = { attempted: 0, delivered: 0, deferred: 0, bounced: 0, failed: 0 };
@@ -55,7 +55,9 @@ function sum(tallies: readonly Sums[]): Sums {
   return sums;
 }
 
-/** The connection broke before the sink can have read whom the mail is to: it was sent, and nobody heard it. */
+/**
+ * The connection broke before the sink can have read whom the mail is to: it was sent, and nobody heard it.
+ */
 const BEFORE_ITS_NAME = /awaiting the answer to MAIL$/;
 
 /** Only where each e-mail has recipients of its own, as mail from callers has. */

@@ -30,7 +30,10 @@ export function judgeTimes({ operations, copies }: History): Violation[] {
   return violations;
 }
 
-/** The earliest time at which each scheduled e-mail may go, by the last change that is certain and those that may be. */
+/**
+ * The earliest time at which each scheduled e-mail may go, by the last change that is certain and those that
+ * may be.
+ */
 function allowedTimes(operations: readonly Operation[]): Map<string, number> {
   const times = new Map<string, number>();
   for (const operation of operations)
