@@ -81,11 +81,16 @@ const templateFields = {
   reply_to: Type.Array(Text),
   status: Type.Literal("published"),
   variables: Type.Array(
-    inner({ key: Text, type: Text, fallback_value: Type.Union([Text, Type.Number(), Type.Null()]) }),
+    inner({
+      ...{ key: Text, type: Text, fallback_value: Type.Union([Text, Type.Number(), Type.Null()]) },
+      ...{ created_at: Time, updated_at: Time },
+    }),
   ),
   created_at: Time,
   updated_at: Time,
   published_at: Time,
+  current_version_id: Id,
+  has_unpublished_versions: Type.Literal(false, { description: "what is saved is published" }),
 };
 const Changed = told("template");
 const checkPut = checker(PutTemplate);
@@ -334,6 +339,7 @@ function answer(status: number, id: string): Answer {
 
 function show(template: TemplateRow) {
   const { id, externalId, name, subject, from, replyTo, variables, createdAt, updatedAt } = template;
+  const times = { created_at: iso(createdAt), updated_at: iso(updatedAt) };
   return {
     object: "template",
     id,
@@ -344,9 +350,11 @@ function show(template: TemplateRow) {
     from,
     reply_to: replyTo,
     status: "published",
-    variables,
-    created_at: iso(createdAt),
-    updated_at: iso(updatedAt),
-    published_at: iso(updatedAt),
+    variables: variables.map((variable) => ({ ...variable, ...times })),
+    ...times,
+    published_at: times.updated_at,
+    // there is one version, and the client's types want its id
+    current_version_id: id,
+    has_unpublished_versions: false,
   };
 }

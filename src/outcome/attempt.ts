@@ -10,7 +10,7 @@ import type { LifetimeChange } from "../record/mail/lifetime.ts";
 import { isCounted, type MailPart, type PartCounts } from "../record/mail/parttallies.ts";
 import type { Bounced, CountedPart, TallyCounts } from "../record/mail/settle.ts";
 import { attemptText } from "../rules/connection.ts";
-import { endingOf, type HistoryEntry, OPEN_MARK } from "../rules/email.ts";
+import { bounceKept, endingOf, type HistoryEntry, OPEN_MARK } from "../rules/email.ts";
 import { nameOfStream } from "../rules/stream.ts";
 import type { Reply } from "../smtp/reply.ts";
 import { classify, concernsOperator, isThrottled } from "./classify.ts";
@@ -214,7 +214,7 @@ class Result {
     if (outcome.kind === "deferred") this.wasOpenTried = true;
     this.marks += MARK_OF[outcome.kind];
     const provider = this.#rules.providerOf(domain);
-    this.events.push(entryOf(EVENT_OF[outcome.kind], this.#time.shown, address, outcome.reply, provider));
+    this.events.push(entryOf(outcome, this.#time.shown, address, provider));
     this.places.push(place);
     this.count(outcome.kind === "bounced" ? BOUNCE_COUNT[outcome.category] : outcome.kind);
     if (outcome.kind === "bounced") this.#suppress(outcome, address);
@@ -260,8 +260,15 @@ class Result {
 }
 
 /** What is kept of an attempt, for whoever asks why. */
-function entryOf(type: string, at: string, recipient: string, reply: Reply, provider: string): HistoryEntry {
+function entryOf(
+  outcome: Exclude<Outcome, { kind: "unsent" }>,
+  at: string,
+  recipient: string,
+  provider: string,
+): HistoryEntry {
+  const { kind, reply } = outcome;
   const isFromKnown = reply.via != null && reply.via.localIp !== null;
   const attempt = attemptText(reply.phase, reply.tookMs, reply.via?.text, isFromKnown ? provider : "");
-  return { type, at, recipient, detail: reply.text, attempt };
+  const entry = { type: EVENT_OF[kind], at, recipient, detail: reply.text, attempt };
+  return kind === "bounced" ? { ...entry, ...bounceKept(outcome.category) } : entry;
 }

@@ -25,7 +25,17 @@ export type HistoryEntry = {
   detail?: string;
   /** With whom it was tried, and how far that got: see connection.ts. */
   attempt?: string;
+  /** Of a bounce that says nothing against the address; without it nobody is there. */
+  bounce?: PassingBounce;
 };
+
+/** `block`: they do not want it from us. */
+export type PassingBounce = "soft" | "block" | "expired";
+
+/** What the history keeps of the category of a bounce: the usual one needs no words. */
+export function bounceKept(category: PassingBounce | "hard"): Pick<HistoryEntry, "bounce"> {
+  return category === "hard" ? {} : { bounce: category };
+}
 
 export const OPEN_STATUSES = ["accepted", "scheduled", "waiting", "deferred"] as const;
 

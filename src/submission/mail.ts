@@ -149,7 +149,7 @@ function headersOf(fields: readonly HeaderField[]): { headers?: Record<string, s
   const headers = new Map<string, [string, string]>();
   for (const { name, value } of fields) {
     const lower = name.toLowerCase();
-    if (READ_FIELDS.has(lower) || headerIsOperators(name)) continue;
+    if (READ_FIELDS.has(lower) || OF_THE_WAY.test(lower) || headerIsOperators(name)) continue;
     const kept = lower === "message-id" ? CLIENT_ID_FIELD : name;
     if (headerReserved(kept)) {
       if (lower.startsWith("x-postrider-") && lower !== MARK_FIELD.toLowerCase())
@@ -168,6 +168,10 @@ const READ_FIELDS = new Set([
   ...["from", "to", "cc", "bcc", "reply-to", "subject"],
   ...[...Object.values(OWN_FIELDS), IDEMPOTENCY_FIELD].map((name) => name.toLowerCase()),
 ]);
+
+/** What servers and mailboxes before us wrote about the message: like Received it ends here. */
+const OF_THE_WAY =
+  /^(?:arc-(?:seal|message-signature|authentication-results)|(?:x-)?authentication-results|received-spf|x-received|(?:x-google-)?dkim-(?:signature|filter)|domainkey-signature|delivered-to|envelope-to|delivery-date|status|lines)$/;
 
 /** Of a field that may occur once. */
 function single(fields: readonly HeaderField[], name: string): string | null {

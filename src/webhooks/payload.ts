@@ -84,9 +84,11 @@ function aboutEmail(type: string, id: string, email: EventRow["email"]) {
 const DETAIL_CHARS_MAX = 1_000;
 
 /** In the words of the official client. */
-function fateOf(type: string, { detail = "" }: HistoryEntry) {
+function fateOf(type: string, { detail = "", bounce }: HistoryEntry) {
   const message = detail.slice(0, DETAIL_CHARS_MAX);
-  if (type === "email.bounced") return { bounce: { message, type: "Permanent", subType: "General" } };
+  // receivers of webhooks drop addresses of permanent ones from their lists
+  if (type === "email.bounced")
+    return { bounce: { message, type: bounce ? "Transient" : "Permanent", subType: "General" } };
   if (type === "email.failed") return { failed: { reason: message } };
   if (type === "email.suppressed") return { suppressed: { message, type: "OnAccountSuppressionList" } };
   return {};

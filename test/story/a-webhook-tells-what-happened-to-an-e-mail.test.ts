@@ -17,9 +17,9 @@ let created: Created;
 beforeAll(async () => {
   stage = await openStage();
   receiver = await openReceiver();
-  engine = await startEngine(["api", "deliver", "webhooks"], {
+  engine = await startEngine(["api", "deliver", "inbound", "webhooks"], {
     ...stage,
-    settings: { ...TO_LOOPBACK, ...PATIENT },
+    settings: { ...TO_LOOPBACK, ...PATIENT, INBOUND_PORT: "0" },
   });
   workspace = await engine.workspace();
   const { status, body } = await workspace.client.post<Created>("/webhooks", { endpoint: receiver.url() });
@@ -77,6 +77,36 @@ test("a bounce is told of with the words of the receiver", async () => {
     recipient: "refuse-550@example.net",
     bounce: { message: expect.stringContaining("550"), type: "Permanent" },
   });
+});
+
+test("a bounce is permanent only where nobody is there", async () => {
+  const typeOf = async (to: string) => {
+    const id = await send({ to });
+    await receiver.until(() => receiver.typesOf(id).includes("email.bounced"));
+    return receiver.about(id).at(-1)?.event.data.bounce;
+  };
+  expect(await typeOf("refuse-550+gone@example.net")).toMatchObject({ type: "Permanent" });
+  // a full mailbox, a refusal by policy: whoever reads the webhook must not drop the address
+  expect(await typeOf("refuse-552@example.net")).toMatchObject({ type: "Transient" });
+  expect(await typeOf("refuse-554@example.net")).toMatchObject({ type: "Transient" });
+});
+
+test("a bounce that is reported later is told by its category, too", async () => {
+  const later = async (category: string) => {
+    const recipient = `${category}@example.net`;
+    const id = await send({ to: recipient });
+    await receiver.until(() => receiver.typesOf(id).includes("email.delivered"));
+    const report = {
+      ...{ email_id: id, recipient, type: "bounce", category },
+      at: new Date().toISOString(),
+    };
+    expect((await workspace.client.post("/feedback", [report])).status).toBe(202);
+    await receiver.until(() => receiver.typesOf(id).includes("email.bounced"));
+    return receiver.about(id).at(-1)?.event.data.bounce;
+  };
+  expect(await later("soft")).toMatchObject({ type: "Transient" });
+  expect(await later("block")).toMatchObject({ type: "Transient" });
+  expect(await later("hard")).toMatchObject({ type: "Permanent" });
 });
 
 test("three verifiers that others wrote take what is sent, and not what was changed on its way", async () => {

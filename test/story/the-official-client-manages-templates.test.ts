@@ -54,7 +54,11 @@ describe.each(["resend", "resend-6-4"] as const)("%s", (version) => {
         { key: "NAME", type: "string", fallback_value: "customer" },
         { key: "NUMBER", type: "number", fallback_value: null },
       ],
+      has_unpublished_versions: false,
+      current_version_id: id,
     });
+    for (const { created_at, updated_at } of read.data?.variables ?? [])
+      expect([created_at, updated_at]).toEqual([read.data?.created_at, read.data?.updated_at]);
     const listed = await client.templates.list({ limit: 1 });
     expect(listed.data?.data[0]).toMatchObject({ id, name: "Receipt", alias: "receipt" });
     const sent = await client.emails.send({

@@ -32,6 +32,28 @@ describe("addresses", () => {
   ])("%s", (text, expected) => expect(addressesIn(text)).toEqual(expected));
 });
 
+test("what servers and mailboxes before us wrote about the message ends here, and is no reason to refuse it", () => {
+  const written = [
+    "Received-SPF: pass",
+    "X-Received: by 2002:a05:1",
+    "Authentication-Results: mx.example; dkim=pass",
+    "X-Authentication-Results: mx.example; dkim=pass",
+    "ARC-Seal: i=1; a=rsa-sha256",
+    "ARC-Message-Signature: i=1",
+    "ARC-Authentication-Results: i=1; mx.example",
+    "DomainKey-Signature: a=rsa-sha1",
+    "X-Google-DKIM-Signature: v=1",
+    "DKIM-Filter: OpenDKIM",
+    "Delivered-To: one@example.net",
+    "Envelope-To: one@example.net",
+    "Delivery-Date: Sun, 22 Nov 2026 06:00:00 +0000",
+    "Status: RO",
+    "Lines: 3",
+  ];
+  const { body } = read(`${HEAD}${written.join("\n")}\nX-Order: 1042\n\nHello\n`);
+  expect(body.headers).toEqual({ "X-Order": "1042" });
+});
+
 describe("encoded words", () => {
   test.each([
     ["plain =text?=", "plain =text?="],

@@ -11,7 +11,7 @@
 import { identity, parseMailbox } from "../../address.ts";
 import { DAY_MS } from "../../clock.ts";
 import { newId } from "../../ids.ts";
-import { type Head, type HistoryEntry, isOpen } from "../../rules/email.ts";
+import { bounceKept, type Head, type HistoryEntry, isOpen } from "../../rules/email.ts";
 import { isMailboxOf } from "../../rules/samemailbox.ts";
 import { plainArray } from "../db/arrays.ts";
 import type { Statement, Tx } from "../db/connect.ts";
@@ -198,14 +198,14 @@ function worsen(row: ReportedRow | ReportedEmail, told: Told): Worsened | string
     marks,
   };
   const at = Math.max(told.at, lastTime(row));
-  const event = eventOf(told, at, recipient);
-  if (told.what.kind === "delayed") {
+  const what = isBehind ? doubted(told.what) : told.what;
+  const event = eventOf({ ...told, what }, at, recipient);
+  if (what.kind === "delayed") {
     const isNew = mark === "d" && !isToldAlready(email, event);
     if (!isNew || (row.history?.length ?? 0) >= HISTORY_MAX) return "ignored: it is known, or over";
-    const { what } = told;
     return { email: { ...email, events: [...email.events, event] }, what, count: null, address: null };
   }
-  const letter = told.what.kind === "bounced" ? "b" : "c";
+  const letter = what.kind === "bounced" ? "b" : "c";
   if (!WORSE_THAN[letter].includes(mark)) return `ignored: ${NAME_OF[mark] ?? "nothing"} stands`;
   const next = {
     ...email,
@@ -213,12 +213,14 @@ function worsen(row: ReportedRow | ReportedEmail, told: Told): Worsened | string
     events: [...email.events, event],
   };
   const address = addressOf(recipient);
-  if (told.what.kind === "complained")
-    return { email: { ...next, complainedAt: at }, what: told.what, count: "complained", address };
-  // the address took the mail, and may lead to others who are there
-  const category = isBehind && told.what.category === "hard" ? "soft" : told.what.category;
-  const what = { kind: "bounced" as const, category };
-  return { email: { ...next, bouncedAt: at }, what, count: COUNT_OF[category], address };
+  if (what.kind === "complained")
+    return { email: { ...next, complainedAt: at }, what, count: "complained", address };
+  return { email: { ...next, bouncedAt: at }, what, count: COUNT_OF[what.category], address };
+}
+
+/** Of an address behind the recipient's: the recipient's took the mail, and may lead to others who are there. */
+function doubted(what: Told["what"]): Told["what"] {
+  return what.kind === "bounced" && what.category === "hard" ? { ...what, category: "soft" } : what;
 }
 
 const WORSE_THAN = { b: "d", c: "db" } as const;
@@ -261,7 +263,8 @@ function addressOf(recipient: string): string | null {
 function eventOf({ what, detail }: Told, at: number, recipient: string): HistoryEntry {
   const type = what.kind === "delayed" ? "delivery_delayed" : what.kind;
   const address = parseMailbox(recipient)?.address ?? recipient;
-  const event = { type, at: new Date(at).toISOString(), recipient: address };
+  const kept = what.kind === "bounced" ? bounceKept(what.category) : {};
+  const event = { type, at: new Date(at).toISOString(), recipient: address, ...kept };
   return address.endsWith("@erased.invalid") ? event : { ...event, detail };
 }
 

@@ -1,5 +1,5 @@
 /** Open mail as an operator sees it, and retrying or canceling what is deferred. */
-import { endingOf, type Head, type HistoryEntry, OPEN_MARK } from "../../rules/email.ts";
+import { bounceKept, endingOf, type Head, type HistoryEntry, OPEN_MARK } from "../../rules/email.ts";
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql } from "../db/connect.ts";
 import { integer, json, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
@@ -259,7 +259,10 @@ function bouncedTo({ workspaceId, id, head, marks, domain }: BouncingEmail, reas
   const left = recipientsOf(head).map((recipient, n) => {
     const mark = marks.charAt(n);
     if (mark !== OPEN_MARK || recipient.domain !== domain) return mark;
-    events.push({ type: "bounced", at: now.toISOString(), recipient: recipient.address, detail: reason });
+    const { address } = recipient;
+    // the operator gave up, as the end of its lifetime would have
+    const event = { type: "bounced", at: now.toISOString(), recipient: address, detail: reason };
+    events.push({ ...event, ...bounceKept("expired") });
     return "b";
   });
   return { workspaceId, id, marks: left.join(""), status: endingOf(left.join("")) ?? "deferred", events };
