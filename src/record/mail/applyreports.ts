@@ -218,7 +218,9 @@ function worsen(row: ReportedRow | ReportedEmail, told: Told): Worsened | string
   return { email: { ...next, bouncedAt: at }, what, count: COUNT_OF[what.category], address };
 }
 
-/** Of an address behind the recipient's: the recipient's took the mail, and may lead to others who are there. */
+/**
+ * Of an address behind the recipient's: the recipient's took the mail, and may lead to others who are there.
+ */
 function doubted(what: Told["what"]): Told["what"] {
   return what.kind === "bounced" && what.category === "hard" ? { ...what, category: "soft" } : what;
 }

@@ -379,8 +379,8 @@ async function saveProgress(
     ) as g(id, cursor, missed, failures, delivered_at, failing_since, retry_at, is_gone, updated_at,
       attempt_id, attempted_at)
       on g.id = h.id
-    -- one of its attempts is there,
-      and so is all the rest; as a subquery with a limit it is one look-up in an index
+    -- one of its attempts is there, and so is all the rest;
+    -- as a subquery with a limit it is one look-up in an index
     where w.workspace_id = h.workspace_id and w.id = h.id and (
       select a.id from webhook_attempt a where a.workspace_id = w.workspace_id and a.webhook_id = w.id
         and a.id = g.attempt_id and a.at = to_timestamp(g.attempted_at) limit 1) is null
