@@ -11,9 +11,8 @@ import { messageOf } from "../caught.ts";
 import { atMost, type Clock } from "../clock.ts";
 import type { Owners } from "../domain/owners.ts";
 import { newId } from "../ids.ts";
-import { AT_ONCE_CHARS_MAX, compose, type MessageContent, needsUtf8 } from "../message/compose.ts";
+import { compose, type MessageContent, needsUtf8 } from "../message/compose.ts";
 import type { Attachment } from "../message/tree.ts";
-import { Turns } from "../message/turns.ts";
 import { Gauge } from "../meter.ts";
 import { type AttemptRules, attempted } from "../outcome/attempt.ts";
 import type { Settler } from "../outcome/settler.ts";
@@ -45,6 +44,7 @@ import type { MailSender } from "../shaping/shaping.ts";
 import { toWireInTurns } from "../smtp/dots.ts";
 import type { Permit } from "../smtp/envelope.ts";
 import { type Reply, troubleOf } from "../smtp/reply.ts";
+import { turnIfLate } from "../turn.ts";
 import { beginAttempt, endAttempt } from "./attemptspan.ts";
 import { ByteBudget } from "./bytesinhand.ts";
 import type { Courier } from "./courier.ts";
@@ -141,7 +141,6 @@ type StopTimes = { courierMs: number; notesMs: number; deliveriesMs: number };
 export class Deliverer {
   readonly #parts: DeliverParts;
   readonly #rules: AttemptRules;
-  readonly #turns = new Turns(AT_ONCE_CHARS_MAX);
   #inFlight = 0;
   /** Bags that are being claimed: nobody knows yet how many e-mails are in them. */
   #claiming = 0;
@@ -379,7 +378,10 @@ export class Deliverer {
     }
   }
 
+  /** The e-mails of a bag are begun together, and others have their turn in between. */
   #begin(trip: Trip, email: OpenEmail): Promise<void> | null {
+    const late = turnIfLate();
+    if (late) return late.then(() => this.#send(trip, email) ?? undefined);
     try {
       return this.#send(trip, email);
     } catch (error) {
@@ -525,8 +527,8 @@ export class Deliverer {
     const content = contentOf(email, from, people, attachments, attemptedAt, this.#markOf(bag.workspaceId));
     let message: Buffer;
     try {
-      const ours = this.#turns.take((content.html?.length ?? 0) + (content.text?.length ?? 0));
-      if (ours) await ours;
+      const late = turnIfLate();
+      if (late) await late;
       const composed = compose(content);
       message = composed instanceof Promise ? await composed : composed;
     } catch (error) {
