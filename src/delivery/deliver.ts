@@ -569,6 +569,9 @@ export class Deliverer {
           );
     figures.end(open, replies);
     if (span) endAttempt(span, replies);
+    // receivers choose the words that are judged, and many may answer at once
+    const crowded = turnIfLate();
+    if (crowded) await crowded;
     if (replies.every(wasTakenBack)) trip.isCutShort = true;
     else this.#note(bag, email, people.recipients, replies, attemptedAt);
   }
