@@ -1,4 +1,7 @@
-/** What is wrong with a value by its TypeBox schema, in words that follow the name of its field: "must be a string". */
+/**
+ * What is wrong with a value by its TypeBox schema, in words that follow the name of its field: "must be a
+ * string".
+ */
 import Type, { type TSchema } from "typebox";
 import type { TLocalizedValidationError } from "typebox/error";
 
@@ -66,7 +69,10 @@ export function faultWords(errors: readonly SchemaError[], schema: TSchema): str
   return errors[0] ? limitWords(errors[0]) : "is not valid";
 }
 
-/** Of a file an operator writes, as a sentence: the field and what is wrong with it. `what` is the file's own name. */
+/**
+ * Of a file an operator writes, as a sentence: the field and what is wrong with it. `what` is the file's own
+ * name.
+ */
 export function fileFault(errors: readonly SchemaError[], schema: TSchema, what: string): string {
   const deepest = errors.reduce((best, one) => (depth(one) > depth(best) ? one : best), errors[0]);
   if (!deepest) return `The ${what} is not valid.`;

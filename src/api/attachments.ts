@@ -1,6 +1,7 @@
 /**
- * /emails/{id}/attachments: what an e-mail carries, with a signed link to each. Who has a link needs no key, so a link
- * holds for a while only, and what it leads to is never shown by a browser. Those of a suspended workspace lead nowhere.
+ * /emails/{id}/attachments: what an e-mail carries, with a signed link to each. Who has a link needs no key,
+ * so a link holds for a while only, and what it leads to is never shown by a browser. Those of a suspended
+ * workspace lead nowhere.
  */
 import { createHash } from "node:crypto";
 import Type from "typebox";

@@ -1,6 +1,6 @@
 /**
- * Bodies against their TypeBox schemas, and what is wrong with them in words: a refusal names the first bad field in
- * backticks with its path, as callers would write it: `[3].to[1]`.
+ * Bodies against their TypeBox schemas, and what is wrong with them in words: a refusal names the first bad
+ * field in backticks with its path, as callers would write it: `[3].to[1]`.
  */
 import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/compile";
@@ -9,8 +9,8 @@ import type { Json } from "./json.ts";
 import { type Refusal, refuse } from "./problem.ts";
 
 /**
- * A function that hands the body back typed, or throws the refusal. A field that is `null` counts as absent unless
- * `keepsNull`. `at` is the path of the body when it is an item of another: `[3].`
+ * A function that hands the body back typed, or throws the refusal. A field that is `null` counts as absent
+ * unless `keepsNull`. `at` is the path of the body when it is an item of another: `[3].`
  */
 export function checker<S extends TSchema>(
   schema: S,

@@ -1,7 +1,7 @@
 /**
- * /emails/{id}/share: a signed link to what an e-mail looks like. Who has the link needs no key, so it holds for a while
- * only. The page closes the mail in as a mail program does: no script, no form, and links lead nowhere. It shows nothing of a suspended
- * workspace, whose mail may be why it is.
+ * /emails/{id}/share: a signed link to what an e-mail looks like. Who has the link needs no key, so it holds
+ * for a while only. The page closes the mail in as a mail program does: no script, no form, and links lead
+ * nowhere. It shows nothing of a suspended workspace, whose mail may be why it is.
  */
 import Type from "typebox";
 import { allows } from "../admission/permissions.ts";

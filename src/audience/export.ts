@@ -27,8 +27,8 @@ export async function* exportedLines(
 }
 
 /**
- * A spreadsheet runs what begins like this, also in the full width of Japanese text. Where a comma is a decimal point it
- * takes semicolons for the ends of cells, and some take tabs and lines for them.
+ * A spreadsheet runs what begins like this, also in the full width of Japanese text. Where a comma is a
+ * decimal point it takes semicolons for the ends of cells, and some take tabs and lines for them.
  */
 const FORMULA = /(^|[;\t\r\n])(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])/g;
 

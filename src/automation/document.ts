@@ -1,6 +1,6 @@
 /**
- * The document of an automation: who enters it, and the steps a run takes. Checked level by level, each by a schema of
- * its own, so that what is wrong is said with its path: `steps[2].split[0].then[1].wait`.
+ * The document of an automation: who enters it, and the steps a run takes. Checked level by level, each by a
+ * schema of its own, so that what is wrong is said with its path: `steps[2].split[0].then[1].wait`.
  *
  * Refuses fields it does not know, since a misspelt `filters` would let everybody in.
  */

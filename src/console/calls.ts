@@ -1,6 +1,7 @@
 /**
- * The calls of the console as a table, and what stands before each: the session, the console's own origin, the workspace
- * and the role, all asked of the record with every call. A change is written to the audit log before it happens.
+ * The calls of the console as a table, and what stands before each: the session, the console's own origin,
+ * the workspace and the role, all asked of the record with every call. A change is written to the audit log
+ * before it happens.
  */
 import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/compile";
@@ -164,7 +165,10 @@ export class Calls {
     );
   }
 
-  /** A browser says where a request comes from. Whoever says nothing is no browser, and has no cookie of others. */
+  /**
+   * A browser says where a request comes from. Whoever says nothing is no browser, and has no cookie of
+   * others.
+   */
   expectOwnPage(request: ConsoleRequest): void {
     const site = request.header("sec-fetch-site");
     const isForeign = site !== "" && site !== "same-origin" && site !== "none";

@@ -1,8 +1,10 @@
 /**
- * From a bag in line to the receiver's answer: claim the bag, load its open e-mails, compose, sign, send, classify, settle.
+ * From a bag in line to the receiver's answer: claim the bag, load its open e-mails, compose, sign, send,
+ * classify, settle.
  *
- * What is limited is e-mails in flight, not bags: the job of a bag ends as soon as its e-mails are on their way, however
- * slow their receivers are, and its lease stays until the last of them is noted. One e-mail that cannot be composed fails visibly and alone; a bag that was claimed three times without progress is split
+ * What is limited is e-mails in flight, not bags: the job of a bag ends as soon as its e-mails are on their
+ * way, however slow their receivers are, and its lease stays until the last of them is noted. One e-mail that
+ * cannot be composed fails visibly and alone; a bag that was claimed three times without progress is split
  * into bags of one, and an e-mail that has had three such bags to itself fails visibly.
  */
 import { randomUUID } from "node:crypto";
@@ -66,7 +68,9 @@ const WAITING = new Gauge("postrider_delivery_waiting", "E-mails of a worker tha
 const CLAIMS_MAX = 3;
 /** An e-mail that may have ended so many workers in the moment in which each composed it fails. */
 const COMPOSING_MAX = 3;
-/** One that was taken so often, and was not what ended its workers, leaves the others in peace for a while. */
+/**
+ * One that was taken so often, and was not what ended its workers, leaves the others in peace for a while.
+ */
 const CLAIMS_TO_WAIT = 6;
 const LONG_WAIT_MS = 600_000;
 const MARK_AGAIN_MS = 500;
@@ -108,8 +112,8 @@ export type DeliverParts = {
 };
 
 /**
- * A bag that is claimed, what is open in it, and until when (in ms) the caps let that leave. `underWay`: what was under
- * way here when it was read, so that the record may have known less about it than we did.
+ * A bag that is claimed, what is open in it, and until when (in ms) the caps let that leave. `underWay`: what
+ * was under way here when it was read, so that the record may have known less about it than we did.
  */
 type Loaded = {
   bag: HeldBag;
@@ -132,7 +136,10 @@ type Trip = {
   onDone(): void;
 };
 
-/** Who stands in the header, and everyone the mail goes to, each once: to before cc before bcc, as the marks are. */
+/**
+ * Who stands in the header, and everyone the mail goes to, each once: to before cc before bcc, as the marks
+ * are.
+ */
 type People = { to: Mailbox[]; cc: Mailbox[]; replyTo: Mailbox[]; recipients: readonly Mailbox[] };
 
 /** How long each part of the end may take, from its beginning. */
@@ -260,7 +267,10 @@ export class Deliverer {
     });
   }
 
-  /** What may leave of the bag: its open e-mails. When its place in the caps has lapsed, the caps are asked again. */
+  /**
+   * What may leave of the bag: its open e-mails. When its place in the caps has lapsed, the caps are asked
+   * again.
+   */
   async #open(bag: HeldBag, { emailIds, lapsesInMs }: Claimed): Promise<OpenEmail[]> {
     const { sql, clock } = this.#parts;
     let emails = await loadOpen(sql, bag, emailIds);
@@ -280,9 +290,9 @@ export class Deliverer {
   }
 
   /**
-   * Stops taking bags. What is on its way is waited for until the courier's deadline, and the rest is given back; what
-   * was answered is written until the deadline of the notes, and a delivery until a later one, since what is not would be
-   * sent again.
+   * Stops taking bags. What is on its way is waited for until the courier's deadline, and the rest is given
+   * back; what was answered is written until the deadline of the notes, and a delivery until a later one,
+   * since what is not would be sent again.
    */
   async close({ courierMs, notesMs, deliveriesMs }: StopTimes): Promise<void> {
     this.#isClosing = true;
@@ -346,7 +356,9 @@ export class Deliverer {
     settler.finish(bag, () => leases.drop(bag));
   }
 
-  /** What is still open in it is for whoever takes it next; what was noted has to be written under our lease. */
+  /**
+   * What is still open in it is for whoever takes it next; what was noted has to be written under our lease.
+   */
   async #giveBack(bag: HeldBag): Promise<void> {
     const { settler, leases, sql } = this.#parts;
     await settler.written();
@@ -408,8 +420,8 @@ export class Deliverer {
   }
 
   /**
-   * An e-mail that is under way is not begun a second time: it comes here again when the lease of its bag was lost for a
-   * while. Its first answer is awaited, and what is still open then is sent.
+   * An e-mail that is under way is not begun a second time: it comes here again when the lease of its bag was
+   * lost for a while. Its first answer is awaited, and what is still open then is sent.
    */
   async #sendAgain(trip: Trip, { id }: OpenEmail): Promise<void> {
     const { settler, sql } = this.#parts;
@@ -481,8 +493,8 @@ export class Deliverer {
   }
 
   /**
-   * Until it is written, or the lease is lost: a mark that stays behind because Postgres was away would accuse the e-mail,
-   * though we live. What is marked when its answer is lost is marked again.
+   * Until it is written, or the lease is lost: a mark that stays behind because Postgres was away would
+   * accuse the e-mail, though we live. What is marked when its answer is lost is marked again.
    */
   async #noteComposing(bag: HeldBag, composing: number): Promise<void> {
     const { sql, leases, onFault } = this.#parts;
@@ -577,9 +589,9 @@ export class Deliverer {
   }
 
   /**
-   * Each recipient gets a transaction and a return path of their own, so that a report names the recipient by where it
-   * comes, whatever it says. Most mail has one recipient, for whom this costs nothing; a MAC over the whole mail would
-   * have to believe the address in a report, which anybody who got the mail can write.
+   * Each recipient gets a transaction and a return path of their own, so that a report names the recipient by
+   * where it comes, whatever it says. Most mail has one recipient, for whom this costs nothing; a MAC over
+   * the whole mail would have to believe the address in a report, which anybody who got the mail can write.
    */
   async #sendEach(
     { id, marks }: OpenEmail,

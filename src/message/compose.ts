@@ -1,16 +1,17 @@
 /**
  * An e-mail as the octets of one message: what follows DATA, before dot-stuffing, ending in CRLF.
  *
- * Promises: a strict parser reads back what was given, but for line breaks (each becomes CRLF, and a message of one part ends
- * in one), control characters in header text (spaces) and white space at the ends of header text. All is ASCII, unless an
- * address needs SMTPUTF8. The same e-mail yields the same octets, so an attempt repeated is the same message.
+ * Promises: a strict parser reads back what was given, but for line breaks (each becomes CRLF, and a message
+ * of one part ends in one), control characters in header text (spaces) and white space at the ends of header
+ * text. All is ASCII, unless an address needs SMTPUTF8. The same e-mail yields the same octets, so an attempt
+ * repeated is the same message.
  *
- * Refuses with `UnwritableMessage` what no retry could mend: a header field that is not the caller's to set, a date or a
- * message id that is none.
+ * Refuses with `UnwritableMessage` what no retry could mend: a header field that is not the caller's to set,
+ * a date or a message id that is none.
  *
- * Text, HTML and both are written here directly: about 15 us for half a kilobyte, the plain text derived on the way, where
- * nodemailer's MailComposer takes twenty times that. E-mails with attachments or much text are written in steps, by
- * mimetree.
+ * Text, HTML and both are written here directly: about 15 us for half a kilobyte, the plain text derived on
+ * the way, where nodemailer's MailComposer takes twenty times that. E-mails with attachments or much text are
+ * written in steps, by mimetree.
  */
 import { headerNameOk, headerReserved, MARK_FIELD, type Mailbox } from "../address.ts";
 import { concatInTurns } from "../turn.ts";

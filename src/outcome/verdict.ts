@@ -1,16 +1,17 @@
 /**
- * What a refusal says about the recipient: category, reason, and how sure that is. Pure; the words stand in replies.ts.
+ * What a refusal says about the recipient: category, reason, and how sure that is. Pure; the words stand in
+ * replies.ts.
  *
- *   a rule of that receiver                        decides; but that nobody is there, only where nothing else says otherwise
- *   words that blame rate, quota, lists, sender    somebody may be there, whatever the code says
- *   words that say that nobody is there            dead, unless the code says something else of a living mailbox, or it is
+ *   a rule of that receiver decides; but that nobody is there, only where nothing else says otherwise words
+ *   that blame rate, quota, lists, sender somebody may be there, whatever the code says words that say that
+ *   nobody is there dead, unless the code says something else of a living mailbox, or it is
  *                                                  the sender who is not there
  *   a code that says that nobody is there          dead, unless the words blame policy, us or the hour
  *   else                                           what the code says
  *
- * Promises: hard only when sure, since hard suppresses: never on a 4xx, never on a code that its own words contradict.
- * An address that the reply repeats, and the names of hosts, are no words. Time is linear in the reply, of which the first
- * 2,000 characters count.
+ * Promises: hard only when sure, since hard suppresses: never on a 4xx, never on a code that its own words
+ * contradict. An address that the reply repeats, and the names of hosts, are no words. Time is linear in the
+ * reply, of which the first 2,000 characters count.
  */
 import {
   BLOCKLIST_SITES,
@@ -29,7 +30,10 @@ import {
   SENDER_NOUNS,
 } from "./replies.ts";
 
-/** `hard`: nobody is there, and nobody will be: a candidate for suppression. `block`: they do not want it from us. */
+/**
+ * `hard`: nobody is there, and nobody will be: a candidate for suppression. `block`: they do not want it from
+ * us.
+ */
 export type BounceCategory = "hard" | "soft" | "block" | "expired";
 
 export type RefusedReply = {
@@ -46,7 +50,9 @@ export type RefusedReply = {
   readonly isAfterMail?: boolean;
 };
 
-/** `high`: code and words agree, or a rule knows that receiver. `medium`: one of them says so. `low`: a guess. */
+/**
+ * `high`: code and words agree, or a rule knows that receiver. `medium`: one of them says so. `low`: a guess.
+ */
 export type Confidence = "high" | "medium" | "low";
 
 export type Verdict = {

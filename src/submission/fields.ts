@@ -1,9 +1,9 @@
 /**
- * Header fields as senders write them: unfolded, with encoded words (RFC 2047), parameters (RFC 2045, RFC 2231) and lists
- * of addresses (RFC 5322).
+ * Header fields as senders write them: unfolded, with encoded words (RFC 2047), parameters (RFC 2045, RFC
+ * 2231) and lists of addresses (RFC 5322).
  *
- * Promises: nothing here throws but `Malformed`, and the time is linear in the size of the header, which is bounded. What
- * is decoded may hold any character: whoever stores it checks it.
+ * Promises: nothing here throws but `Malformed`, and the time is linear in the size of the header, which is
+ * bounded. What is decoded may hold any character: whoever stores it checks it.
  */
 import { formatMailbox, parseMailbox } from "../address.ts";
 import { textOfBytes } from "../message/charset.ts";
@@ -16,7 +16,9 @@ const NAME = /^[!-9;-~]{1,76}$/;
 const PARAMETERS_MAX = 100;
 /** The API takes fewer; those that are only shown may be more. */
 const ADDRESSES_MAX = 1_000;
-/** Of a quoted local part, which has at most 64 octets, each perhaps behind a backslash, and blanks around it. */
+/**
+ * Of a quoted local part, which has at most 64 octets, each perhaps behind a backslash, and blanks around it.
+ */
 const QUOTED_CHARS_MAX = 320;
 
 export type HeaderField = { name: string; value: string };
@@ -43,7 +45,8 @@ export function fieldsOf(bytes: Buffer, from: number, to: number): { fields: Hea
     keep();
     const colon = line.indexOf(":");
     name = line.slice(0, Math.max(0, colon)).trimEnd();
-    // the first line without a name is where a body begins whose empty line is missing: nobody may read it otherwise
+    // the first line without a name is where a body begins whose empty line is missing: nobody may read it
+    // otherwise
     if (line !== "" && !NAME.test(name)) throw new Malformed("a line of the header is no field");
     value = [line.slice(colon + 1)];
     if (fields.length >= FIELDS_MAX) throw new Malformed(`a header may have at most ${FIELDS_MAX} fields`);
@@ -58,7 +61,10 @@ export function valuesOf(fields: readonly HeaderField[], name: string): string[]
 
 export type StructuredValue = { value: string; parameters: ReadonlyMap<string, string> };
 
-/** `text/plain; charset="utf-8"`: the value in lower case and its parameters, of which the first of a name counts. */
+/**
+ * `text/plain; charset="utf-8"`: the value in lower case and its parameters, of which the first of a name
+ * counts.
+ */
 export function structured(text: string): StructuredValue {
   const pieces = splitAt(text, ";").slice(0, PARAMETERS_MAX);
   const given = new Map<string, string>();
@@ -129,8 +135,8 @@ function splitAt(text: string, separator: string): string[] {
 }
 
 /**
- * The addresses of a list, as the API takes them: `a@x.com` or `Name <a@x.com>`. Comments and names of groups are left
- * out. What is no address stays as it is, for the API to refuse.
+ * The addresses of a list, as the API takes them: `a@x.com` or `Name <a@x.com>`. Comments and names of groups
+ * are left out. What is no address stays as it is, for the API to refuse.
  */
 export function addressesIn(text: string): string[] {
   if (!text.includes("=?") && !text.includes('"') && parseMailbox(text)) return [text.trim()];
@@ -154,8 +160,8 @@ export function addressesIn(text: string): string[] {
       if (comments === 0) name += text[at] ?? "";
     } else if (character === '"' && comments === 0) {
       isQuoted = !isQuoted;
-      // a quoted local part stays quoted; a name is quoted anew where it must be. What is longer is no address, and to
-      // quote it again and again would take quadratic time
+      // a quoted local part stays quoted; a name is quoted anew where it must be. What is longer is no
+      // address, and to quote it again and again would take quadratic time
       const isLocal = !isQuoted && text[at + 1] === "@" && name.length <= QUOTED_CHARS_MAX;
       if (isLocal) name = `"${name.trim()}"`;
     } else if (isQuoted) name += character;

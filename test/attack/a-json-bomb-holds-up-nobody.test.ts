@@ -1,6 +1,7 @@
 /**
- * Bodies that are cheap to write and dear to parse, to keep or to hand over, most of them in a field that nobody reads.
- * The event loop of the api is asked for the work it did in one turn, since this machine may stand still for others.
+ * Bodies that are cheap to write and dear to parse, to keep or to hand over, most of them in a field that
+ * nobody reads. The event loop of the api is asked for the work it did in one turn, since this machine may
+ * stand still for others.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,4 +1,7 @@
-/** Stored text of tenants is printed by operators: no terminal obeys it, no row looks like another, no spreadsheet runs it. */
+/**
+ * Stored text of tenants is printed by operators: no terminal obeys it, no row looks like another, no
+ * spreadsheet runs it.
+ */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

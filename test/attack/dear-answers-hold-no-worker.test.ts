@@ -1,6 +1,6 @@
 /**
- * What receivers answer is judged by its words. A receiver that chooses them so that this takes long, for every recipient
- * anew, holds a worker no longer than others do.
+ * What receivers answer is judged by its words. A receiver that chooses them so that this takes long, for
+ * every recipient anew, holds a worker no longer than others do.
  */
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";

@@ -1,6 +1,6 @@
 /**
- * Mail that is dear to compose, as large as it may be and many at once, through a real worker: its event loop is asked for
- * the work it did in one turn, since this machine may stand still for others.
+ * Mail that is dear to compose, as large as it may be and many at once, through a real worker: its event loop
+ * is asked for the work it did in one turn, since this machine may stand still for others.
  */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";

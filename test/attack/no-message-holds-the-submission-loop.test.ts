@@ -1,6 +1,6 @@
 /**
- * Messages that are cheap to write and dear to read. The event loop is asked for the work it did in one turn, since this
- * machine may stand still for others, and a neighbour's mail goes through meanwhile.
+ * Messages that are cheap to write and dear to read. The event loop is asked for the work it did in one turn,
+ * since this machine may stand still for others, and a neighbour's mail goes through meanwhile.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";

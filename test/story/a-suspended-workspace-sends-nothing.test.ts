@@ -1,4 +1,7 @@
-/** A suspended workspace: its keys are refused at once, nothing of it leaves, nothing is lost, and it goes on under its caps. */
+/**
+ * A suspended workspace: its keys are refused at once, nothing of it leaves, nothing is lost, and it goes on
+ * under its caps.
+ */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { apply } from "../../src/automation/apply.ts";
