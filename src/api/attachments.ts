@@ -1,6 +1,7 @@
 /**
  * /emails/{id}/attachments: what an e-mail carries, with a signed link to each. Who has a link needs no key,
- * so a link holds for a while only, and what it leads to is never shown by a browser.
+ * so a link holds for a while only, and what it leads to is never shown by a browser. Those of a suspended
+ * workspace lead nowhere.
  */
 import { createHash } from "node:crypto";
 import Type from "typebox";
@@ -13,6 +14,7 @@ import type { Sql } from "../record/db/connect.ts";
 import { readAttachment } from "../record/mail/attachments.ts";
 import type { AttachmentRef } from "../record/mail/emails.ts";
 import { attachmentsOf } from "../record/mail/read.ts";
+import { suspendedOf } from "../record/workspaces/suspension.ts";
 import { type Downloads, TOO_MANY_DOWNLOADS } from "./downloads.ts";
 import type { Exchange } from "./exchange.ts";
 import { lacks } from "./gate.ts";
@@ -142,8 +144,11 @@ export function attachmentPage({ reads, clock, links }: AttachmentParts, downloa
     if (!target || target.until < clock.now() || exchange.method !== "GET" || exchange.hasBody) return gone();
     const { workspaceId, emailId, place } = target;
     if (!downloads.begin(exchange, workspaceId)) return refused("service_unavailable", TOO_MANY_DOWNLOADS);
-    const found = await attachmentsOf(reads, workspaceId, emailId);
-    const ref = found?.attachments[place];
+    const [found, suspended] = await Promise.all([
+      attachmentsOf(reads, workspaceId, emailId),
+      suspendedOf(reads, [workspaceId]),
+    ]);
+    const ref = suspended.size === 0 ? found?.attachments[place] : undefined;
     const content = ref && (await readAttachment(reads, workspaceId, ref));
     if (!ref || !content) return gone();
     return {

@@ -4,7 +4,7 @@
  */
 import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/compile";
-import { faultWords, type SchemaError, type SchemaErrorOf } from "../schemafault.ts";
+import { errorsIn, faultWords, type SchemaError, type SchemaErrorOf } from "../schemafault.ts";
 import type { Json } from "./json.ts";
 import { type Refusal, refuse } from "./problem.ts";
 
@@ -20,7 +20,7 @@ export function checker<S extends TSchema>(
   return (body = {}, at = "") => {
     const value = options.keepsNull ? body : withoutNulls(body);
     if (compiled.Check(value)) return value as Static<S>;
-    throw explain(compiled.Errors(value), schema, at);
+    throw explain(errorsIn(compiled, value), schema, at);
   };
 }
 
@@ -35,7 +35,11 @@ function withoutNulls(body: Json): Json {
 
 function explain(errors: readonly SchemaError[], schema: TSchema, at: string): Refusal {
   const first = errors[0];
-  if (!first) return refuse("validation_error", "The request body is not valid.");
+  if (!first)
+    return refuse(
+      "validation_error",
+      "The request body is not valid, and holds too many values to say where. Send fewer in one request.",
+    );
   if (first.keyword === "required") return missingOf(first, at);
   // of the alternatives of a field, the error that lies deepest is the most useful
   const field = first.instancePath.split("/")[1];

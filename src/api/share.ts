@@ -1,7 +1,7 @@
 /**
  * /emails/{id}/share: a signed link to what an e-mail looks like. Who has the link needs no key, so it holds
  * for a while only. The page closes the mail in as a mail program does: no script, no form, and links lead
- * nowhere.
+ * nowhere. It shows nothing of a suspended workspace, whose mail may be why it is.
  */
 import Type from "typebox";
 import { allows } from "../admission/permissions.ts";
@@ -9,6 +9,7 @@ import type { Links } from "../audience/links.ts";
 import { type Clock, DAY_MS } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { findEmail, type WholeEmail } from "../record/mail/read.ts";
+import { suspendedOf } from "../record/workspaces/suspension.ts";
 import { turn } from "../turn.ts";
 import { checker } from "./check.ts";
 import { type Downloads, TOO_MANY_DOWNLOADS } from "./downloads.ts";
@@ -87,8 +88,12 @@ export function sharedPage({ reads, clock, links }: ShareParts, downloads: Downl
     const target = links.readShared(exchange.path.slice(SHARED_PATH.length));
     if (!target || target.until < clock.now() || exchange.method !== "GET" || exchange.hasBody) return gone();
     if (!downloads.begin(exchange, target.workspaceId)) return page(503, said(TOO_MANY_DOWNLOADS));
-    const email = await findEmail(reads, target.workspaceId, target.emailId);
-    return email && hasContents(email) ? page(200, ...(await contents(email))) : gone();
+    const [email, suspended] = await Promise.all([
+      findEmail(reads, target.workspaceId, target.emailId),
+      suspendedOf(reads, [target.workspaceId]),
+    ]);
+    const isShown = email && hasContents(email) && suspended.size === 0;
+    return isShown ? page(200, ...(await contents(email))) : gone();
   };
 }
 

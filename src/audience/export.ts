@@ -26,9 +26,14 @@ export async function* exportedLines(
   }
 }
 
-/** A spreadsheet runs what begins like this. */
+/**
+ * A spreadsheet runs what begins like this, also in the full width of Japanese text. Where a comma is a
+ * decimal point it takes semicolons for the ends of cells, and some take tabs and lines for them.
+ */
+const FORMULA = /(^|[;\t\r\n])(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])/g;
+
 function notFormula(cell: string): string {
-  return /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell;
+  return cell.replace(FORMULA, "$1'");
 }
 
 /** In the order of the columns. */

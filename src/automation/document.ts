@@ -13,7 +13,7 @@ import { isOneOf } from "../names.ts";
 import { EVENT_NAME, EVENT_NAME_WORDS } from "../rules/eventname.ts";
 import { CONTACT_FIELDS, type Filter, OPERATORS, type Operator } from "../rules/filters.ts";
 import { isTimeZone, momentKind, parseSpan } from "../rules/spans.ts";
-import { faultWords, patterned, type SchemaError } from "../schemafault.ts";
+import { errorsIn, faultWords, patterned, type SchemaError } from "../schemafault.ts";
 
 export const DOCUMENT_BYTES_MAX = 512 * 1024;
 export const STEPS_MAX = 150;
@@ -347,7 +347,7 @@ function level<S extends TSchema>(schema: S): (json: unknown, path: string) => S
   const compiled = Compile(schema);
   return (json, path) => {
     if (compiled.Check(json)) return json as Static<S>;
-    throw new DocumentError(explain(compiled.Errors(json), path, schema));
+    throw new DocumentError(explain(errorsIn(compiled, json), path, schema));
   };
 }
 

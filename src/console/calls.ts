@@ -10,7 +10,7 @@ import { insertChange, noteChanged, WHOLE_INSTALLATION } from "../record/account
 import { findMembership, type WorkspaceOfPerson } from "../record/accounts/sessions.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { PERSON_ROLES, type PersonRole } from "../rules/people.ts";
-import { faultWords, type SchemaError } from "../schemafault.ts";
+import { errorsIn, faultWords, type SchemaError } from "../schemafault.ts";
 import { type ConsoleAnswer, deny } from "./refusal.ts";
 import type { ConsoleRequest } from "./request.ts";
 import { type ConsoleSession, isSameText, type Sessions } from "./sessions.ts";
@@ -276,13 +276,17 @@ function bodyCheck(schema: TSchema | null): BodyCheck {
   return (body) => {
     const value = body ?? {};
     if (compiled.Check(value)) return value;
-    throw bodyFault(compiled.Errors(value), schema);
+    throw bodyFault(errorsIn(compiled, value), schema);
   };
 }
 
 function bodyFault(errors: readonly SchemaError[], schema: TSchema) {
   const [first] = errors;
-  if (!first) return deny("validation_error", "The request body is not valid.");
+  if (!first)
+    return deny(
+      "validation_error",
+      "The request body is not valid, and holds too many values to say where. Send fewer in one request.",
+    );
   const field = first.instancePath.slice(1).replaceAll("/", ".");
   if (first.keyword === "required") {
     const missing = String(first.params.requiredProperties[0]);

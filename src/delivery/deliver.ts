@@ -13,9 +13,8 @@ import { messageOf } from "../caught.ts";
 import { atMost, type Clock } from "../clock.ts";
 import type { Owners } from "../domain/owners.ts";
 import { newId } from "../ids.ts";
-import { AT_ONCE_CHARS_MAX, compose, type MessageContent, needsUtf8 } from "../message/compose.ts";
+import { compose, type MessageContent, needsUtf8 } from "../message/compose.ts";
 import type { Attachment } from "../message/tree.ts";
-import { Turns } from "../message/turns.ts";
 import { Gauge } from "../meter.ts";
 import { type AttemptRules, attempted } from "../outcome/attempt.ts";
 import type { Settler } from "../outcome/settler.ts";
@@ -47,6 +46,7 @@ import type { MailSender } from "../shaping/shaping.ts";
 import { toWireInTurns } from "../smtp/dots.ts";
 import type { Permit } from "../smtp/envelope.ts";
 import { type Reply, troubleOf } from "../smtp/reply.ts";
+import { turnIfLate } from "../turn.ts";
 import { beginAttempt, endAttempt } from "./attemptspan.ts";
 import { ByteBudget } from "./bytesinhand.ts";
 import type { Courier } from "./courier.ts";
@@ -148,7 +148,6 @@ type StopTimes = { courierMs: number; notesMs: number; deliveriesMs: number };
 export class Deliverer {
   readonly #parts: DeliverParts;
   readonly #rules: AttemptRules;
-  readonly #turns = new Turns(AT_ONCE_CHARS_MAX);
   #inFlight = 0;
   /** Bags that are being claimed: nobody knows yet how many e-mails are in them. */
   #claiming = 0;
@@ -391,7 +390,10 @@ export class Deliverer {
     }
   }
 
+  /** The e-mails of a bag are begun together, and others have their turn in between. */
   #begin(trip: Trip, email: OpenEmail): Promise<void> | null {
+    const late = turnIfLate();
+    if (late) return late.then(() => this.#send(trip, email) ?? undefined);
     try {
       return this.#send(trip, email);
     } catch (error) {
@@ -537,8 +539,8 @@ export class Deliverer {
     const content = contentOf(email, from, people, attachments, attemptedAt, this.#markOf(bag.workspaceId));
     let message: Buffer;
     try {
-      const ours = this.#turns.take((content.html?.length ?? 0) + (content.text?.length ?? 0));
-      if (ours) await ours;
+      const late = turnIfLate();
+      if (late) await late;
       const composed = compose(content);
       message = composed instanceof Promise ? await composed : composed;
     } catch (error) {
@@ -579,6 +581,9 @@ export class Deliverer {
           );
     figures.end(open, replies);
     if (span) endAttempt(span, replies);
+    // receivers choose the words that are judged, and many may answer at once
+    const crowded = turnIfLate();
+    if (crowded) await crowded;
     if (replies.every(wasTakenBack)) trip.isCutShort = true;
     else this.#note(bag, email, people.recipients, replies, attemptedAt);
   }

@@ -63,6 +63,8 @@ export type Verdict = {
 
 const TEXT_CHARS_MAX = 2_000;
 const WORD_CHARS_MAX = 64;
+/** A ligature may be eighteen letters when it is written out. */
+const WORDS_CHARS_MAX = 2_000;
 
 export function verdictOn(refusal: RefusedReply): Verdict {
   const facts = factsOf(refusal);
@@ -219,7 +221,7 @@ function wordsOf(text: string): string {
     if (token.includes("@")) words.push("@ ", plain(behindAddress(token)));
     else if (!isHostname(token)) words.push(plain(token.slice(0, WORD_CHARS_MAX)));
   }
-  return words.join("").replace(WRAPPING, "").replace(/ +/g, " ");
+  return words.join("").slice(0, WORDS_CHARS_MAX).replace(WRAPPING, "").replace(/ +/g, " ");
 }
 
 /** As in `kim@example.net:blocked`. */

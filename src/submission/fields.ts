@@ -16,6 +16,10 @@ const NAME = /^[!-9;-~]{1,76}$/;
 const PARAMETERS_MAX = 100;
 /** The API takes fewer; those that are only shown may be more. */
 const ADDRESSES_MAX = 1_000;
+/**
+ * Of a quoted local part, which has at most 64 octets, each perhaps behind a backslash, and blanks around it.
+ */
+const QUOTED_CHARS_MAX = 320;
 
 export type HeaderField = { name: string; value: string };
 
@@ -156,8 +160,10 @@ export function addressesIn(text: string): string[] {
       if (comments === 0) name += text[at] ?? "";
     } else if (character === '"' && comments === 0) {
       isQuoted = !isQuoted;
-      // a quoted local part stays quoted; a name is quoted anew where it must be
-      if (!isQuoted && text[at + 1] === "@") name = `"${name.trim()}"`;
+      // a quoted local part stays quoted; a name is quoted anew where it must be. What is longer is no
+      // address, and to quote it again and again would take quadratic time
+      const isLocal = !isQuoted && text[at + 1] === "@" && name.length <= QUOTED_CHARS_MAX;
+      if (isLocal) name = `"${name.trim()}"`;
     } else if (isQuoted) name += character;
     else if (character === "(") comments++;
     else if (character === ")" && comments > 0) comments--;

@@ -46,6 +46,14 @@ test.each(Object.entries(BOMBS))("%s", async (what, [status, body]) => {
   expect(rssMbMax).toBeLessThan(RSS_MB_MAX);
 });
 
+test("what is wrong is not looked for in all of a body", async () => {
+  await api.loop();
+  const steps = Array(42_000).fill({});
+  const { status } = await hostile.client.post("/automations", { name: "Steps", steps });
+  expect(status).toBe(422);
+  expect((await api.loop()).workedMsMax).toBeLessThan(WORKED_MS_MAX);
+});
+
 test("the neighbour sends as before while they come", async () => {
   const texts = ["empty objects", "keys that differ", "one long key", "letters as escapes"].map((what) =>
     (BOMBS[what] as Bomb)[1](),

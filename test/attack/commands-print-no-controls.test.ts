@@ -27,6 +27,8 @@ beforeAll(async () => {
   const contacts = `/audiences/${audienceId}/contacts`;
   await ws.client.post(contacts, { email: "ann@example.net", first_name: "=1+1", last_name: "\tcmd" });
   await ws.client.post(contacts, { email: "+1@example.net", first_name: "@SUM(A1)", last_name: "-2" });
+  await ws.client.post(contacts, { email: "wide@example.net", first_name: "＝1+1", last_name: "a;=1+1;b" });
+  await ws.client.post(contacts, { email: "tags@example.net", tags: ["a", "@SUM(A1)"] });
   // as a tenant may have stored it by any way
   await engine.sql`update contact set first_name = ${HOSTILE}, tags = array[${HOSTILE}],
     properties = ${engine.sql.json({ key: HOSTILE })} where workspace_id = ${ws.id} and email = 'ann@example.net'`;
@@ -67,10 +69,11 @@ test("an export for a spreadsheet has no formulas; one that cannot be written sa
   const file = join(folder, "people.csv");
   const at = ["--audience", audienceId];
   expect(await postrider("contact", "export", file, ...at, "--excel-safe")).toMatchObject({ status: 0 });
-  const line = readFileSync(file, "utf8")
-    .split("\r\n")
-    .find((one) => one.includes("+1@example.net"));
-  expect(line).toMatch(/^'\+1@example\.net,'@SUM\(A1\),'-2,/);
+  const lines = readFileSync(file, "utf8").split("\r\n");
+  const lineOf = (email: string) => lines.find((one) => one.includes(email));
+  expect(lineOf("+1@example.net")).toMatch(/^'\+1@example\.net,'@SUM\(A1\),'-2,/);
+  expect(lineOf("wide@example.net")).toContain(",'＝1+1,a;'=1+1;b,");
+  expect(lineOf("tags@example.net")).toMatch(/,a;'@SUM\(A1\)|,'@SUM\(A1\);a,/);
   const plain = await postrider("contact", "export", ...at);
   expect(plain.out).toContain("\r\n+1@example.net,@SUM(A1),-2,");
   const refused = await postrider("contact", "export", join(folder, "no", "such", "folder.csv"), ...at);

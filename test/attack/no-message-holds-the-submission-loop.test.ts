@@ -54,6 +54,8 @@ const mixed = (parts: string) => `${HEAD}Content-Type: multipart/mixed; boundary
 
 const BOMBS: Record<string, () => string> = {
   addresses: () => `${FROM}To: ${fill('"a"@b.example,\n ', SMALL)}\nSubject: x\n\nx`,
+  "local parts in quotes, without end": () =>
+    `${FROM}To: ${fill(`${'""@'.repeat(30)}\n `, SMALL)}\nSubject: x\n\nx`,
   "encoded words": () =>
     `${HEAD.replace(
       "Order",

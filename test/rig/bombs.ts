@@ -30,6 +30,14 @@ export const BOMBS: Readonly<Record<string, Bomb>> = {
   "arrays that never end": [422, () => fill("[", 5 * MB)],
   "objects just below the size that is parsed aside": [422, () => `[${fill("{},", 127 * 1024)}{}]`],
   "keys just below that size": [422, () => `[{${numbered(127 * 1024, (n) => `"${n.toString(36)}":0`)}}]`],
+  "wrong recipients, just below that size": [
+    422,
+    () => JSON.stringify(mail({ to: Array(62 * 1024).fill(1) })),
+  ],
+  "wrong headers, just below that size": [
+    422,
+    () => `{"headers":{${numbered(127 * 1024, (n) => `"${n.toString(36)}":0`)}}}`,
+  ],
   "deep, just below that size": [422, () => ignored(fill("[", 60 * 1024) + fill("]", 60 * 1024))],
   "as many values as may be, unread": [200, () => ignored(`[${fill('{"a":[]},', 9 * 60_000)}1]`)],
   "one long number": [200, () => ignored(fill("9"))],
@@ -66,6 +74,6 @@ export const BOMBS: Readonly<Record<string, Bomb>> = {
 
 /** Where it is posted. */
 export function pathOf(what: string): "/emails" | "/emails/batch" {
-  const isBatch = /e-mails$|hundred of|that size|never end/.test(what) && !what.startsWith("deep");
+  const isBatch = /e-mails$|hundred of|that size|never end/.test(what) && !/^(deep|wrong)/.test(what);
   return isBatch ? "/emails/batch" : "/emails";
 }

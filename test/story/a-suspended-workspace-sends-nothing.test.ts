@@ -76,6 +76,23 @@ test("its keys are refused on every api from the next request on, with Redis emp
   expect(unknown).toMatchObject({ status: 1 });
 }, 60_000);
 
+test("links show nothing of it to anybody meanwhile", async () => {
+  const ws = await engine.workspace();
+  const content = Buffer.from("payload").toString("base64");
+  const id = await send(ws, { html: "<p>Your bank</p>", attachments: [{ filename: "a.html", content }] });
+  const { body: shared } = await ws.client.post<{ url: string }>(`/emails/${id}/share`, {});
+  type Listed = { data: { download_url: string }[] };
+  const { body: listed } = await ws.client.get<Listed>(`/emails/${id}/attachments`);
+  const links = [shared.url, (listed.data[0] as Listed["data"][0]).download_url];
+  const statuses = () =>
+    Promise.all(links.map(async (link) => (await fetch(new URL(new URL(link).pathname, engine.url))).status));
+  expect(await statuses()).toEqual([200, 200]);
+  await suspend(ws);
+  expect(await statuses()).toEqual([404, 404]);
+  await resume(ws);
+  expect(await statuses()).toEqual([200, 200]);
+}, 60_000);
+
 test("scheduled, waiting and deferred mail stays, is reported, and goes on afterwards", async () => {
   const ws = await engine.workspace("pro", { cap_hour: 50, cap_day: 1_000 });
   const filling = Array.from({ length: 48 }, (_, n) => mail({ to: `fill-in${n}@example.net` }));

@@ -49,6 +49,12 @@ describe("a send", () => {
     expect(refusalOf(() => check(body))).toBe(message);
   });
 
+  test("with a file as an array of bytes is told what else is wrong", () => {
+    const content = { type: "Buffer", data: Array(20_000).fill(7) };
+    const body = { attachments: [{ filename: "a.bin", content }], subject: 5 };
+    expect(refusalOf(() => check(body))).toBe("The `subject` field must be a string.");
+  });
+
   test("of a field that may be null says what is wrong with a value of the other type", () => {
     const content = "";
     const long = "x".repeat(256);
