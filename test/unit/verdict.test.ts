@@ -118,6 +118,19 @@ describe("hard needs to be sure", () => {
     expect(verdictOn({ ...refusal, host: "mx00.gmx.net" }).category).toBe("hard");
     expect(verdictOn({ ...refusal, host: "mx00.gmx.net.example.org" }).category).toBe("soft");
   });
+
+  test.each<[string, string, string]>([
+    ["mx01.mail.icloud.com", "550 5.1.1 <gone@icloud.example>: inactive email address", "hard"],
+    ["mx.corp.example", "550 5.1.1 <kim@corp.example>: inactive email address", "soft"],
+    ["mx01.mail.icloud.com", "550 5.2.1 <kim@icloud.example>: inactive email address", "soft"],
+    ["cluster1.eu.messagelabs.com", "553 Recipient mailbox is not allowed", "hard"],
+    ["mx.corp.example", "553 Recipient mailbox is not allowed", "block"],
+    ["cxr.mx.a.cloudfilter.net", "550 5.1.1 <gone@cox.net> recipient rejected", "hard"],
+    ["cxr.mx.a.cloudfilter.net", "550 5.1.1 <kim@cox.net> recipient rejected (mailbox locked)", "soft"],
+  ])("%s: %s is %s", (host, text, expected) => {
+    const status = /\d\.\d\.\d/.exec(text)?.[0] ?? null;
+    expect(verdictOn({ code: code(text), status, text, host }).category).toBe(expected);
+  });
 });
 
 test("an address or a host in a reply is no word of it", () => {
