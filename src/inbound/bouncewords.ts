@@ -86,24 +86,36 @@ const WRITERS: readonly Writer[] = [
     name: "Yahoo and AOL",
     says: /sorry, we were unable to deliver your message to the following address|unable to deliver message to the following address/i,
   },
+  {
+    name: "OpenSMTPD",
+    says: /an error has occurred while attempting to deliver a message for|message is delayed for more than \S{1,20} \S{1,20} for the following list of recipients/i,
+  },
+  {
+    name: "gateways of X.400",
+    says: /your message was not delivered to:?\s{1,20}\S{1,64}@\S{1,250}\s{1,20}for the following reason/i,
+  },
+  {
+    name: "mobile networks",
+    says: /^message could not be delivered to mobile\.?\s{1,5}error:|^error message below:\s{1,5}[45]\d\d\b/im,
+  },
 ];
 
 const SUBJECT =
   /undeliver|non.?deliver|not (?:be )?deliver|deliver[\w ]{0,40}(?:fail|problem|error|warning|status)|returned? (?:mail|message)|mail (?:system )?(?:delivery )?(?:failed|failure|error|returned|rejected)|failure notice|error during delivery|nicht zustellbar|unzustellbar|non remis|user unknown|message (?:\S{1,40} )?delayed|échec (?:de|d')|zustellungsfehler|fehler bei der (?:zustellung|nachrichtenzustellung)|mancata consegna|errore di consegna|error de entrega|falha na entrega|afleverfout|配信エラー|送信障害|no entregado|no se (?:ha )?pud\w{1,4} entregar|devuelto|impossibile (?:recapitare|consegnare)|non recapitabile|não (?:foi )?(?:entregue|pôde)|devolvid[oa]|onbestelbaar|niet (?:afgeleverd|bezorgd)|niedostarcz|nie dostarczono|zwrot|nedoručiteln|nedoručen|kunne ikke leveres|ikke levert|olevererbart|kunde inte levereras|toimittaminen epäonnistui|kézbesíthetetlen|iletilemedi|teslim edilemedi|недостав|не доставлен|не может быть доставлен|退信|退回|无法送达|未送达|無法傳遞|配信不能|配信できません|届きません|エラーメール|반송|배달되지|전송 실패/i;
 const WORDS =
-  /(?:un|not |n[o']t |non-)(?:be )?(?:able to )?(?:been )?deliver|deliver(?:y|ing)? (?:\w{1,15} ){0,6}(?:failed|error|problem|failure|aborted|postponed)|fail(?:ed|ure)|fatal error|error while being processed|returned to sender|(?:user|recipient|address|mailbox|account)\w? (?:\S{1,60} ){0,3}(?:unknown|unavailable|not found|is full|is wrong|no longer valid)|unknown user|invalid (?:final delivery )?(?:user|recipient|mailbox|address)|no such user|does ?n[o']t exist|is not recognized|mailbox is full|exceed|quota|not accepting mail|rejected|undeliverable|n'existe pas|n'a pas pu|не может быть доставлено|<[^\s<>@]{1,64}@[^\s<>]{1,200}>:/i;
+  /(?:un|not |n[o']t |non-)(?:be )?(?:able to )?(?:been )?deliver|deliver(?:y|ing)? (?:\w{1,15} ){0,6}(?:failed|error|problem|failure|aborted|postponed)|fail(?:ed|ure)|fatal error|error while being processed|returned to sender|(?:user|recipient|address|mailbox|account)(?:es|\w)? (?:\S{1,60} ){0,3}(?:unknown|unavailable|not found|is full|is wrong|no longer valid)|unknown user|invalid (?:final delivery )?(?:user|recipient|mailbox|address)|no such user|does ?n[o']t exist|is not recognized|mailbox is full|exceed|quota|not accepting mail|rejected|undeliverable|n'existe pas|n'a pas pu|не может быть доставлено|<[^\s<>@]{1,64}@[^\s<>]{1,200}>:/i;
 /** What WORDS says, elsewhere. Without accents where systems leave them out. */
 const WORDS_ABROAD =
   /nicht (?:\S{1,30} ){0,2}(?:zugestellt|ausgeliefert|übermittelt|erreicht)|(?:empfänger|adresse|benutzer|postfach) (?:\S{1,40} ){0,3}(?:unbekannt|nicht gefunden|existiert nicht|voll)|(?:n'a|n'ont) (?:pas )?(?:\S{1,20} )?(?:pu )?(?:[eê]tre )?(?:remis|d[eé]livr[eé]|distribu[eé]|livr[eé])|(?:destinataire|adresse|utilisateur|boite) (?:\S{1,40} ){0,3}(?:inconnu|introuvable|inexistant|invalide)|no (?:se )?(?:ha )?(?:pud\w{1,4}|puede|fue) (?:ser )?(?:posible )?entrega\w{1,3}|(?:usuario|destinatario|cuenta) (?:\S{1,40} ){0,3}(?:desconocid|inexistente|no existe)|n[aã]o (?:p[oô]de|foi|pode) (?:ser )?(?:poss[ií]vel )?entreg|impossibile (?:recapitare|consegnare)|non (?:[eè] stato possibile|pu[oò] essere|[eè] stat[oa]) (?:recapitat|consegnat)|(?:utente|destinatario|indirizzo|casella) (?:\S{1,40} ){0,3}(?:sconosciut|inesistente|non esiste)|kon(?:den)? niet (?:\S{1,30} ){0,3}(?:worden )?(?:afgeleverd|bezorgd)|nie (?:mo[zż]na|uda[lł]o si[eę]|mog[lł]a|zosta[lł]a) (?:\S{1,30} ){0,4}dor[eę]cz|nie (?:\S{1,30} ){0,3}dostarczy|ne(?:lze|mohla|byla|bylo) (?:\S{1,30} ){0,3}doru[cč]|kunne ikke (?:\S{1,30} ){0,2}(?:leveres|sendes)|kunde inte (?:\S{1,30} ){0,2}levereras|ei voitu toimittaa|(?:teslim|iletil)\S{0,6} ?edilemedi|iletilemedi|не (?:может|могло|удалось|было|была|доставлен)\S{0,2} ?(?:быть )?доставл?|退信|退回|无法(?:送达|投递)|未能送达|未送达|無法(?:傳遞|送達)|配信でき|配達でき|届けでき|お届けすることができません|送信できません|반송|배달(?:할 수 없|하지 못|되지)|전달(?:할 수 없|하지 못)/iu;
 /** It will be tried again. */
 const DELAY =
-  /not (?:yet )?been delivered (?:to (?:one or more|all) of its recipients|because|after)|no action is required on your part|need to (?:re-?send|take any action)|attempts (?:to deliver )?will (?:be made|continue)|continue to (?:be made|try|attempt)|this is (?:just )?a warning|warning message only|advisory-only|transient non-fatal|has been delayed|could not be delivered for more than|has not yet been delivered/i;
+  /not (?:yet )?been delivered (?:to (?:one or more|all) of its recipients|because|after)|no action is required on your part|need to (?:re-?send|take any action)|attempts (?:to deliver )?will (?:be made|continue)|continue to (?:be made|try|attempt)|this is (?:just )?a warning|warning message only|advisory-only|transient non-fatal|has been delayed|could not be delivered for more than|is delayed for more than|has not yet been delivered/i;
 /** What is over after so many attempts, although a warning of before is quoted. */
 const OVER = /permanent|giving up|given up|failed permanently/i;
 
 /** Where the mail that could not be delivered begins: what it says is the sender's. */
 const QUOTE =
-  /^[-*=#_>|+\s]{0,80}(?:below (?:(?:this|the next) line )?is a copy|(?:this is )?(?:here is )?a copy of (?:the|your)|(?:the )?(?:original|unsent|undelivered|returned|old) (?:message|mail)|start of returned|(?:the )?(?:message )?headers? (?:of|and top|follows)|your (?:original )?message (?:follows|header|was:)|message (?:header|body|text)|begin (?:original|copied)|forwarded message|the attachment contains|the first \d|received: )/i;
+  /^[-*=#_>|+\s]{0,80}(?:below (?:(?:this|the next) line )?is a copy|(?:this is )?(?:here is )?a copy of (?:the|your)|(?:the )?(?:original|unsent|undelivered|returned|old) (?:message|mail)|start of returned|(?:the )?(?:message )?headers? (?:of|and top|follows)|your (?:original )?message (?:follows|header|was:)|message (?:header|body|text)|begin (?:original|copied)|forwarded message|the attachment contains|the first \d|received: |included is a copy of|please reply to <?postmaster@)/i;
 
 const LINES_MAX = 1_000;
 const LINE_CHARS_MAX = 1_000;
@@ -117,6 +129,9 @@ const ADDRESS =
 /** Lines that name somebody else: who sent the mail, or who is to be asked. */
 const OF_OTHERS =
   /\((?:ultimately )?generated (?:from|by) |mail from(?! command)|postmaster|mailer-?daemon|^\s*(?:from|sender|reply-to|message-id|return-path)\s*:/i;
+
+/** Which address led to one that failed. */
+const EXPANDED = /\(expanded from:? {0,3}[^\s)]{1,330}\)/i;
 
 type FoundWords = Fate & { lines: string[] };
 
@@ -202,7 +217,7 @@ function foundIn(lines: readonly string[], action: Fate["action"]): { lead: stri
   const found: FoundWords[] = [];
   let current: FoundWords | undefined;
   for (const line of lines) {
-    const address = OF_OTHERS.test(line) ? null : (ADDRESS.exec(line)?.[1]?.toLowerCase() ?? null);
+    const address = OF_OTHERS.test(line) ? null : addressIn(line);
     const known = address === null ? current : found.find(({ recipient }) => recipient === address);
     if (address !== null && !known && found.length === FATES_MAX) break;
     current = known ?? (address === null ? undefined : freshFate(address, action, []));
@@ -211,6 +226,10 @@ function foundIn(lines: readonly string[], action: Fate["action"]): { lead: stri
     if (about.length < LINES_EACH_MAX) about.push(line.trim());
   }
   return { lead, found };
+}
+
+function addressIn(line: string): string | null {
+  return ADDRESS.exec(line.replace(EXPANDED, ""))?.[1]?.toLowerCase() ?? null;
 }
 
 function freshFate(recipient: string | null, action: Fate["action"], lines: readonly string[]): FoundWords {
@@ -264,7 +283,8 @@ function oneLine(lines: readonly string[]): string {
 }
 
 function isAddressAlone(text: string): boolean {
-  return text.replace(ADDRESS, "").replace(/[^\p{L}\p{N}]+/gu, "") === "";
+  const rest = text.replace(ADDRESS, "").replace(/[^\p{L}\p{N}]+/gu, "");
+  return /^(?:smtp|rfc822|mailto)?$/i.test(rest);
 }
 
 const REPLY = /(?<![\d.#])([45]\d\d)[ -]{1,3}(?=[#(\w"'<[])/;

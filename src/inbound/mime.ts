@@ -40,7 +40,7 @@ export function partsOf(message: Buffer): Part[] {
   const parts: Part[] = [];
   const open: Open[] = [
     {
-      text: message.toString("latin1").replaceAll("\r\n", "\n"),
+      text: inLines(message.toString("latin1")),
       depth: 0,
       isQuoted: false,
       assumed: "text/plain",
@@ -52,6 +52,11 @@ export function partsOf(message: Buffer): Part[] {
     if (part.depth < DEPTH_MAX) open.push(...inside(part).reverse());
   }
   return parts;
+}
+
+/** Some systems end lines with a carriage return alone. */
+function inLines(text: string): string {
+  return text.includes("\n") ? text.replaceAll("\r\n", "\n") : text.replaceAll("\r", "\n");
 }
 
 /** Of several fields of a name the first. */

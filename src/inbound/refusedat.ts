@@ -6,9 +6,9 @@
  */
 export type RefusedAt = "helo" | "mail" | "rcpt" | "dot";
 
-/** As in `in reply to`, `after`, `for the`: Postfix, Exim, GMX and others. Lines are wrapped anywhere. */
+/** As in `in reply to`, `after`, `did not like our`: Postfix, Exim, GMX, DragonFly. Lines wrap anywhere. */
 const AT =
-  /\b(?:to|for|on|at|in|during|after|by)\s{1,20}(?:the\s{1,20})?(?:SMTP\s{1,20})?(?:command\s{1,20})?(?:pipelined\s{1,20})?["'(]{0,2}/
+  /\b(?:to|for|on|at|in|during|after|by|did not like our)\s{1,20}(?:the\s{1,20})?(?:SMTP\s{1,20})?(?:command\s{1,20})?(?:pipelined\s{1,20})?["'(]{0,2}/
     .source;
 
 const SAID: readonly (readonly [RefusedAt, RegExp])[] = [
@@ -20,7 +20,10 @@ const SAID: readonly (readonly [RefusedAt, RegExp])[] = [
       `${AT}(?:EHLO|HELO|LHLO|initial (?:server )?(?:greeting|connection))\\b|refused to talk to me|but (?:greeting failed|my name was rejected)`,
     ),
   ],
-  ["dot", /in reply to end\s{1,20}of DATA|after (?:pipelined )?end\s{1,20}of data/i],
+  [
+    "dot",
+    /in reply to end\s{1,20}of DATA|after (?:pipelined )?end\s{1,20}of data|did not like our (?:final )?DATA/i,
+  ],
   ["rcpt", new RegExp(`${AT}RCPT\\s{1,20}T[Oo]\\b|does not like recipient`)],
 ];
 

@@ -8,7 +8,7 @@ const CHARS_MAX = 1_000;
 
 /** Names of mailboxes and of senders that only mail systems have. */
 const DAEMON =
-  /^(?:mail(?:er)?[-_. ]?daemon|mdaemon|(?:e\d{1,4}_)?smtp[-_. ]?mail[-_. ]?service|mail[-_. ]deliver(?:y|er)?[-_. ](?:sub)?system|system administrator|imss|ndr|microsoftexchange[0-9a-f]{16,40})$/i;
+  /^(?:mail(?:er)?[-_. ]?daemon|mdaemon|post_master|(?:e\d{1,4}_)?smtp[-_. ]?mail[-_. ]?service|mail[-_. ]deliver(?:y|er)?[-_. ](?:sub)?system|system administrator|imss|ndr|microsoftexchange[0-9a-f]{16,40})$/i;
 /** Behind these there may be people as well. */
 const OFFICE =
   /^(?:post[-_. ]?master|e?mail|mailadm|mx\d*|(?:e?mail|smtp|mta|system|server|inet)[-_. ]?(?:adm(?:in(?:istrator)?)?|gateway|gw\d*|server|system|relay|service)|.{0,40}anti-?virus.{0,40}|(?:internet )?mail(?:er)?[- ](?:delivery|deliver)(?:[- ](?:sub)?system|[- ]service)?|delivery subsystem|microsoft (?:outlook|exchange)|systemadministrat(?:or|ör)|administrateur système|administrador d(?:el|o) sistema|amministratore (?:di|del) sistema|systeembeheerder|administrator systemu|системный администратор|システム管理者|系统管理员|系統管理員|시스템 관리자)$/iu;

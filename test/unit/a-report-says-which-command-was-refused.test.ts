@@ -104,6 +104,11 @@ const WRITERS: [name: string, atMail: string, atRcpt: string][] = [
     "The following address failed:\n\nbob@x.test:\nSMTP error from remote server for RCPT TO command, host: mx.x.test (192.0.2.1) reason: REPLY",
   ],
   [
+    "DragonFly Mail Agent",
+    "This is the DragonFly Mail Agent v0.13 at relay.test.\n\nThere was an error delivering your mail to <bob@x.test>.\n\nmx.x.test [192.0.2.1] did not like our MAIL FROM:\nREPLY\n\nMessage headers follow.",
+    "This is the DragonFly Mail Agent v0.13 at relay.test.\n\nThere was an error delivering your mail to <bob@x.test>.\n\nmx.x.test [192.0.2.1] did not like our RCPT TO:\nREPLY\n\nMessage headers follow.",
+  ],
+  [
     "MDaemon",
     "The attached message had PERMANENT fatal delivery errors!\n\nFailed address: bob@x.test\n\n--- Session Transcript ---\n Sat 2026-11-21 12:00:00: <-- 220 mx.x.test ESMTP\n Sat 2026-11-21 12:00:01: --> MAIL From:<us@shop.test> SIZE=1234\n Sat 2026-11-21 12:00:01: <-- REPLY\n--- End Transcript ---",
     "The attached message had PERMANENT fatal delivery errors!\n\nFailed address: bob@x.test\n\n--- Session Transcript ---\n Sat 2026-11-21 12:00:00: --> MAIL From:<us@shop.test>\n Sat 2026-11-21 12:00:00: <-- 250 ok\n Sat 2026-11-21 12:00:01: --> RCPT To:<bob@x.test>\n Sat 2026-11-21 12:00:01: <-- REPLY\n--- End Transcript ---",

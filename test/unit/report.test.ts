@@ -97,6 +97,20 @@ test.each([
   expect(fatesOf(read(message))).toMatchObject([{ recipient: "a@x.example", code: 550 }]);
 });
 
+test("lines that end with a carriage return alone are lines", () => {
+  const message = dsn({ recipient: "a@x.example" }).replace(/\r?\n/g, "\r");
+  expect(fatesOf(readReport(Buffer.from(message), "return path"))).toMatchObject([
+    { recipient: "a@x.example", code: 550 },
+  ]);
+});
+
+test("the address that led to one that failed is nobody's fate", () => {
+  const words =
+    "  ----- The following addresses had permanent fatal errors -----\n<a@x.example>\n    (reason: 550 5.1.1 User unknown)\n    (expanded from: <list@x.example>)\n";
+  const message = `From: MAILER-DAEMON@x.example\nSubject: Returned mail\n\n${words}`;
+  expect(fatesOf(read(message)).map(({ recipient }) => recipient)).toEqual(["a@x.example"]);
+});
+
 test("words are read in the charset that they are in", () => {
   const words = Buffer.from("<a@x.example>: 宛先不明", "utf8").toString("latin1");
   const japanese = "<a@x.example>: \u001b$B08@hITL@\u001b(B";
