@@ -779,6 +779,7 @@ export const LIVING_SURELY: readonly PhraseGroup[] = [
       "free accounts",
       "(您|你)的(域名|地址|帐号|账号|邮箱地址)",
       "(client host|connection|connecting host) .. (rejected|refused|denied)",
+      "(refused|refuses) to talk to me",
       "absender(adresse|domain|domäne)",
       "absender .. (abgelehnt|unbekannt|ungültig)",
       "(expediteur|emetteur|remitente|remetente|mittente) .. (invalid*|inconnu*|desconocid*|desconhecid*|sconosciut*|rejet*|rechazad*|rifiutat*|rejeitad*|refuse)",
