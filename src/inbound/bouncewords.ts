@@ -115,7 +115,7 @@ const OVER = /permanent|giving up|given up|failed permanently/i;
 
 /** Where the mail that could not be delivered begins: what it says is the sender's. */
 const QUOTE =
-  /^[-*=#_>|+\s]{0,80}(?:below (?:(?:this|the next) line )?is a copy|(?:this is )?(?:here is )?a copy of (?:the|your)|(?:the )?(?:original|unsent|undelivered|returned|old) (?:message|mail)|start of returned|(?:the )?(?:message )?headers? (?:of|and top|follows)|your (?:original )?message (?:follows|header|was:)|message (?:header|body|text)|begin (?:original|copied)|forwarded message|the attachment contains|the first \d|received: |included is a copy of|please reply to <?postmaster@)/i;
+  /^[-*=#_>|+\s]{0,80}(?:below (?:(?:this|the next) line )?is a copy|(?:this is )?(?:here is )?a copy of (?:the|your)|(?:the )?(?:original|unsent|undelivered|returned|old) (?:message|mail)|start of returned|(?:the )?(?:message )?headers? (?:of|and top|follows)|your (?:original )?message (?:follows|header|was:)|message (?:header|body|text(?! rejected by))|begin (?:original|copied)|forwarded message|the attachment contains|the first \d|received: |included is a copy of|please reply to <?postmaster@)/i;
 
 const LINES_MAX = 1_000;
 const LINE_CHARS_MAX = 1_000;

@@ -121,7 +121,7 @@ function fateIn(fields: Fields, reporter: string | null): Fate | null {
   const stated = /\b([245]\.\d{1,3}\.\d{1,3})\b/.exec(field(fields, "status"))?.[1] ?? null;
   const action = actionOf(field(fields, "action"), stated);
   if (action === null || (recipient === null && !fields.has("status"))) return null;
-  const diagnostic = clean(field(fields, "diagnostic-code").replace(/^\s*[\w.-]{1,40}\s*;/, ""));
+  const diagnostic = clean(diagnosticIn(fields));
   const { code, status } = codesIn(diagnostic);
   const at = refusedAt([...fields.values()].flat().join("\n").slice(0, HEADER_TEXT_CHARS_MAX));
   return {
@@ -133,6 +133,19 @@ function fateIn(fields: Fields, reporter: string | null): Fate | null {
     text: diagnostic,
     remote: hostIn(field(fields, "remote-mta")) ?? reporter,
   };
+}
+
+/**
+ * What was said, without the kind of system that said it: `smtp; 550 no`, and in a field of Exchange's
+ * `<host #5.0.0 smtp; 550 no>`. There should be one; of several any may excuse the recipient.
+ */
+function diagnosticIn(fields: Fields): string {
+  const said = (fields.get("diagnostic-code") ?? [])
+    .map((one) => one.replace(/^\s*[\w.-]{1,40}\s*;/, ""))
+    .join(" ");
+  if (said.trim() !== "") return said;
+  const more = field(fields, "x-supplementary-info");
+  return more.slice(more.indexOf(";") + 1).replace(/>$/, "");
 }
 
 /** `5.0.0` says nothing that the reply does not say better. */

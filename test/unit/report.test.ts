@@ -104,6 +104,23 @@ test("lines that end with a carriage return alone are lines", () => {
   ]);
 });
 
+test.each([
+  [
+    "in a field of Exchange's",
+    'X-Supplementary-Info: <192.0.2.1 #5.0.0 smtp; 550 "Unknown user">',
+    '550 "Unknown user"',
+  ],
+  [
+    "in several fields",
+    "Diagnostic-Code: x-local; failed\nDiagnostic-Code: smtp; 552 5.2.2 full",
+    "failed 552 5.2.2 full",
+  ],
+])("what was said is read %s", (_, said, text) => {
+  const status = `Final-Recipient: rfc822; a@x.example\nAction: failed\nStatus: 5.0.0\n${said}\n`;
+  const message = `Content-Type: multipart/report; boundary=q\n\n--q\nContent-Type: message/delivery-status\n\n${status}\n--q--\n`;
+  expect(fatesOf(read(message))).toMatchObject([{ recipient: "a@x.example", text }]);
+});
+
 test("the address that led to one that failed is nobody's fate", () => {
   const words =
     "  ----- The following addresses had permanent fatal errors -----\n<a@x.example>\n    (reason: 550 5.1.1 User unknown)\n    (expanded from: <list@x.example>)\n";
