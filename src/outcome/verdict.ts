@@ -241,6 +241,7 @@ function plain(token: string): string {
     .normalize("NFKD")
     .replace(/[\p{M}'’`´]/gu, "")
     .toLowerCase()
+    .replaceAll("ł", "l")
     .replace(/[^\p{L}\p{N}]+/gu, " ")
     .replace(IDEOGRAM, " $& ");
   return `${folded} `;
