@@ -85,7 +85,8 @@ export type Console = ConsoleServer & { calls: readonly ConsoleCall[] };
 export async function startConsole(parts: ConsoleParts): Promise<Console> {
   const { sql, lists, clock, serverSecret, door, publicUrl, host, port } = parts;
   const page = new PageFiles();
-  const reference = new Reference(door.document, publicUrl?.replace(/\/+$/, "") ?? parts.apiUrl);
+  const baseUrl = baseUrlOf(parts);
+  const reference = new Reference(door.document, baseUrl);
   const isSecure = publicUrl?.startsWith("https:") ?? false;
   const attempts = new Attempts(parts.redis);
   const sessions = new Sessions({ sql, serverSecret, isSecure });
@@ -109,6 +110,7 @@ export async function startConsole(parts: ConsoleParts): Promise<Console> {
       trustProxy: parts.trustProxy,
       failure: (error, isRead) => door.failure(error, isRead),
       answer: async (request, response) => {
+        if (/^\/api(?:\/|$)/.test(request.path)) throw notTheApi(request, baseUrl);
         if (!request.path.startsWith(CALLS)) return pageAnswer(page, reference, request);
         const path = request.path.slice(CALLS.length);
         if (path === "live" && request.method === "GET") return openLive(live, calls, request, response);
@@ -132,6 +134,11 @@ export async function startConsole(parts: ConsoleParts): Promise<Console> {
   };
 }
 
+/** Of the API, without a slash at its end. */
+function baseUrlOf({ publicUrl, apiUrl }: Pick<ConsoleParts, "publicUrl" | "apiUrl">): string {
+  return (publicUrl ?? apiUrl).replace(/\/+$/, "");
+}
+
 /** Without Redis nobody is kept from looking at what goes wrong. */
 async function countCall(attempts: Attempts, accountId: string): Promise<void> {
   const wait = await attempts.count(CALLS_OF_ACCOUNT, accountId).catch(() => null);
@@ -152,7 +159,7 @@ export function callTable(parts: ConsoleParts, sessions: Sessions, place: { url:
     write: door.writeOwn,
     mailFrom: parts.mailFrom,
     consoleUrl: () => place.url,
-    baseUrl: parts.publicUrl ?? parts.apiUrl,
+    baseUrl: baseUrlOf(parts),
     isDevelopment: parts.mailboxUrl !== null,
     demoKey: parts.demoKey,
     onFault: parts.onFault,
@@ -194,6 +201,18 @@ async function openLive(
   live.open({ accountId, workspaceId: workspace.id, mayListen }, response);
   return "answered";
 }
+
+/** What the API says to a web page; and to a server, where the API is. */
+function notTheApi(request: ConsoleRequest, baseUrl: string) {
+  const isFromBrowser = FROM_BROWSERS.some((name) => request.header(name) !== "");
+  return isFromBrowser
+    ? deny(
+        "browser_request_blocked",
+        `API keys are server-side secrets: requests from a web page are refused. Call ${baseUrl}/api/v1 from your server.`,
+      )
+    : deny("not_found", `This is the console. The API is at ${baseUrl}/api/v1.`);
+}
+const FROM_BROWSERS = ["origin", "referer", "sec-fetch-site", "sec-fetch-dest"];
 
 async function pageAnswer(
   page: PageFiles,

@@ -12,6 +12,7 @@ const STATUS_OF_REFUSAL = {
   plan_required: 402,
   forbidden: 403,
   cross_site_request: 403,
+  browser_request_blocked: 403,
   workspace_suspended: 403,
   not_found: 404,
   method_not_allowed: 405,

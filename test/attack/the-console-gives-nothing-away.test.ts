@@ -274,6 +274,14 @@ test("the API takes no cookie, the console no key, and a page of ours may not ca
     authorization: `Bearer ${workspace.client.key}`,
   });
   expect(((await fromPage.json()) as { name: string }).name).toBe("browser_request_blocked");
+  const ownOrigin = (headers: Record<string, string>) =>
+    fetch(`${engine.consoleUrl}/api/v1/emails`, { method: "POST", headers });
+  const fromOwnPage = await ownOrigin({ "sec-fetch-site": "same-origin", cookie: browser.cookie });
+  expect(fromOwnPage.status).toBe(403);
+  expect(((await fromOwnPage.json()) as { name: string }).name).toBe("browser_request_blocked");
+  const fromServer = await ownOrigin({ authorization: `Bearer ${workspace.client.key}` });
+  expect(fromServer.status).toBe(404);
+  expect(((await fromServer.json()) as { message: string }).message).toContain("The API is at http://");
   const byKey = await fetch(`${engine.consoleUrl}/console/call/v1/emails`, {
     headers: { authorization: `Bearer ${workspace.client.key}`, "x-workspace": workspace.id },
   });
