@@ -2,17 +2,29 @@
 import { withQuery } from "./call.ts";
 
 const GATHER_MS = 400;
+/** Browsers give up a stream that was refused once, as a proxy does while the console restarts. */
+const AGAIN_MS = 5_000;
 const listeners = new Set<() => void>();
 let source: EventSource | null = null;
 let isGathering = false;
+let again: ReturnType<typeof setTimeout> | undefined;
 
 export function listen(workspaceId: string): () => void {
-  source = new EventSource(withQuery("/console/call/live", { workspace: workspaceId }));
-  source.addEventListener("change", gather);
+  connect(withQuery("/console/call/live", { workspace: workspaceId }));
   return () => {
+    clearTimeout(again);
     source?.close();
     source = null;
   };
+}
+
+function connect(path: string): void {
+  const opened = new EventSource(path);
+  source = opened;
+  opened.addEventListener("change", gather);
+  opened.addEventListener("error", () => {
+    if (opened.readyState === EventSource.CLOSED) again = setTimeout(() => connect(path), AGAIN_MS);
+  });
 }
 
 export function onNews(listener: () => void): () => void {

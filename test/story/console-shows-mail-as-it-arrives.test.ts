@@ -3,7 +3,8 @@
  */
 import { readFileSync } from "node:fs";
 import { expect } from "vitest";
-import { inChromium, openConsole, sceneOf } from "../rig/page.ts";
+import { inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";
+import { PASSWORD, person } from "../rig/people.ts";
 import { mail } from "../rig/workspace.ts";
 
 const scene = sceneOf(openConsole);
@@ -16,6 +17,20 @@ inChromium("an empty list teaches, and three mails arrive without reload", async
   for (const n of [1, 2, 3]) await page.getByRole("cell", { name: `Order ${n}` }).waitFor();
   expect(await page.evaluate("window.wasReloaded")).toBe(false);
   expect(scene.chromium.complaints).toEqual([]);
+});
+
+inChromium("a stream that a proxy refused once is opened again", async () => {
+  const page = await scene.chromium.page();
+  let refusals = 0;
+  await page.route("**/console/call/live?*", (route) =>
+    refusals++ === 0 ? route.fulfill({ status: 502 }) : route.continue(),
+  );
+  const opened = page.waitForResponse((answer) => /\/call\/live/.test(answer.url()) && answer.ok());
+  const { email } = await person(scene.engine.sql, scene.workspace.id, "member");
+  await page.goto(`${scene.engine.consoleUrl}/console`);
+  await signIn(page, email, PASSWORD);
+  await opened;
+  expect(refusals).toBe(2);
 });
 
 inChromium("a filter is a link, and what it shows is exported", async () => {
