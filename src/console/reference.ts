@@ -104,7 +104,7 @@ export class Reference {
     const entries: FoundPage[] = this.#endpoints.map(({ method, path, tag, operation }) => ({
       title: `${method} ${path}: ${operation.summary}`,
       href: `/docs/api/${tag}#${operation.operationId}`,
-      text: operation.description,
+      text: operation.description.replaceAll("`", ""),
     }));
     for (const [name, source] of this.#guides) {
       const { title, sections } = this.#render(source);
@@ -179,8 +179,13 @@ function ranked(entries: readonly FoundPage[], words: readonly string[]): FoundP
     .map(({ entry }) => entry);
 }
 
+/** Around the word, in whole words; dots stand for what is left out. */
 function excerpt(text: string, word: string): string {
-  const found = Math.max(0, text.toLowerCase().indexOf(word) - EXCERPT_CHARS / 4);
-  const at = found === 0 ? 0 : Math.max(0, text.indexOf(" ", found));
-  return text.slice(at, at + EXCERPT_CHARS).trim();
+  const whole = text.trim();
+  const found = Math.max(0, whole.toLowerCase().indexOf(word) - EXCERPT_CHARS / 4);
+  const from = found === 0 ? 0 : Math.max(0, whole.indexOf(" ", found));
+  const rest = whole.slice(from).trim();
+  const shown =
+    rest.length > EXCERPT_CHARS ? `${rest.slice(0, rest.lastIndexOf(" ", EXCERPT_CHARS))} …` : rest;
+  return from === 0 ? shown : `… ${shown}`;
 }

@@ -3,6 +3,7 @@
  * from elsewhere.
  */
 import { execFile } from "node:child_process";
+import { readdir, readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { STATUS_OF } from "../../src/api/problem.ts";
@@ -20,6 +21,11 @@ async function page(path: string): Promise<string> {
   const answer = await fetch(engine.consoleUrl + path);
   expect(answer.status, path).toBe(200);
   return answer.text();
+}
+
+async function guides(): Promise<string> {
+  const names = (await readdir("docs")).filter((name) => name.endsWith(".md"));
+  return (await Promise.all(names.map((name) => readFile(`docs/${name}`, "utf8")))).join("\n");
 }
 
 function linksIn(html: string): string[] {
@@ -105,6 +111,17 @@ test("every name of an error is explained, and found", async () => {
   }
   expect(await page("/docs/search?q=import+contacts")).toContain('class="found"');
   expect(await page("/docs/search?q=")).toContain("Nothing was found");
+});
+
+test("what was found is shown in whole words, without the marks of code", async () => {
+  const html = await page("/docs/search?q=suppression");
+  const shown = [...html.matchAll(/<li><a [^>]*>[^<]*<\/a><p>([^<]*)<\/p>/g)].map(([, text = ""]) => text);
+  expect(shown.length).toBeGreaterThan(10);
+  expect(shown.filter((text) => text.includes("`"))).toEqual([]);
+  const cut = shown.filter((text) => text.endsWith(" …"));
+  expect(cut.length).toBeGreaterThan(3);
+  const words = new Set((await guides()).split(/[\s|()[\]`*\\]+/));
+  expect(cut.map((text) => text.split(" ").at(-2) as string).filter((word) => !words.has(word))).toEqual([]);
 });
 
 test("what is searched for is text", async () => {
