@@ -1,5 +1,5 @@
 /** The command palette: go to a screen, find mail, switch the workspace. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { BASE, go } from "./place.ts";
 import { NAV } from "./screens.tsx";
 import { type Console, useConsole } from "./session.ts";
@@ -16,7 +16,8 @@ export function Palette({ onClose }: { onClose(): void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
-  useEffect(() => dialog.current?.showModal(), []);
+  // before the next key: it is already part of what is looked for
+  useLayoutEffect(() => dialog.current?.showModal(), []);
   const found = commandsFor(text.trim(), parts).slice(0, SHOWN_MAX);
   const run = (command: Command | undefined) => {
     if (!command) return;

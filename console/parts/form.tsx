@@ -1,6 +1,6 @@
 /** Forms: labelled fields, one button that says what it does, refusals in the server's words. */
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { useAction } from "../hooks.ts";
 import { Refusal } from "./bits.tsx";
 
@@ -218,7 +218,7 @@ export function Dialog({
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     dialog.current?.showModal();
     dialog.current?.querySelector<HTMLElement>("form input, form select, form textarea, input")?.focus();
