@@ -13,6 +13,11 @@ export function count(value: number): string {
   return number.format(value);
 }
 
+/** "1 e-mail waits", "3 e-mails wait". */
+export function counted(value: number, one: string, several: string): string {
+  return `${count(value)} ${value === 1 ? one : several}`;
+}
+
 export function short(value: number): string {
   return compact.format(value);
 }
@@ -49,6 +54,11 @@ export function bytes(value: number): string {
 /** `cap_hour` as "cap hour", `email.delivery_delayed` as "delivery delayed". */
 export function plain(name: string): string {
   return (name.includes(".") ? name.slice(name.indexOf(".") + 1) : name).replaceAll("_", " ");
+}
+
+/** `api_key_id` as "API key id". */
+export function fieldName(name: string): string {
+  return capital(plain(name)).replace(/\b(?:api|ip)\b/gi, (word) => word.toUpperCase());
 }
 
 export function capital(text: string): string {

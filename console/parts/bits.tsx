@@ -180,8 +180,8 @@ export function Meter({
       <div class="meter-words">
         <span>{name}</span>
         <span class="figures">
-          {used.toLocaleString("en")}{" "}
-          <span class="muted">of {limit === null ? "no limit" : limit.toLocaleString("en")}</span>
+          {used.toLocaleString("en")}
+          <span class="muted">{limit === null ? ", no limit" : ` of ${limit.toLocaleString("en")}`}</span>
         </span>
       </div>
       <progress class={tone} max={1} value={share} aria-label={name} />

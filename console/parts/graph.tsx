@@ -102,6 +102,19 @@ function branchesOf({ split }: Step, place: string): Branch[] {
   }));
 }
 
+/** The name of the branch that a run took at a split; null: it is not in these steps. */
+export function branchTaken(steps: readonly Step[], place: string, label: string, at = ""): string | null {
+  for (const [n, step] of steps.entries())
+    for (const branch of branchesOf(step, `${at}${n}`)) {
+      const name =
+        branch.at === `${place}.${label}.`
+          ? branch.label
+          : branchTaken(branch.steps, place, label, branch.at);
+      if (name !== null) return name;
+    }
+  return null;
+}
+
 function sayFilters(filters: Filters): string {
   const all = Array.isArray(filters) ? filters : [filters];
   return all.map(sayFilter).join(" and ");

@@ -39,15 +39,31 @@ export function AuditScreen() {
         columns={[
           {
             name: "Who",
-            shrinks: true,
-            cell: ({ account }) => <span class="ellipsis">{account?.email ?? "nobody"}</span>,
+            wide: true,
+            cell: ({ account }) => <Who account={account} />,
             csv: ({ account }) => account?.email,
           },
-          { name: "What", cell: ({ action }) => WORDS[action] ?? action, csv: ({ action }) => action },
+          {
+            name: "What",
+            cell: ({ action, account }) => (
+              <>
+                {WORDS[action] ?? action}
+                <span class="narrow muted small-text">
+                  <Who account={account} />
+                </span>
+              </>
+            ),
+            csv: ({ action }) => action,
+          },
           {
             name: "Of",
             wide: true,
-            cell: ({ subject }) => subject && <code title={subject}>{subject.slice(-12)}</code>,
+            cell: ({ subject }) =>
+              subject && (
+                <code class="ellipsis" title={subject}>
+                  {subject.slice(-12)}
+                </code>
+              ),
             csv: ({ subject }) => subject,
           },
           {
@@ -77,6 +93,10 @@ export function AuditScreen() {
       />
     </Screen>
   );
+}
+
+function Who({ account }: Pick<Change, "account">) {
+  return <span class="ellipsis">{account?.email ?? "nobody"}</span>;
 }
 
 function say(detail: unknown): string {

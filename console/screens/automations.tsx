@@ -9,7 +9,7 @@ import { List } from "../parts/list.tsx";
 import { BASE, go, refine, usePlace } from "../place.ts";
 import { useConsole } from "../session.ts";
 import type { AudienceItem, ListOf } from "../shapes.ts";
-import { count, plain } from "../words.ts";
+import { count, counted, plain } from "../words.ts";
 
 type AutomationItem = {
   id: string;
@@ -241,7 +241,7 @@ function Flow({ automation: { id, event, version: current }, version }: FlowProp
             {data.versions.map(({ version: one, runs, is_current }) => (
               <option key={one} value={String(one)}>
                 {one}
-                {is_current ? ", which new runs take" : ""}: {count(runs)} runs
+                {is_current ? ", which new runs take" : ""}: {counted(runs, "run", "runs")}
               </option>
             ))}
           </select>
@@ -267,7 +267,7 @@ function placeWords({
   return [
     ...(done > 0 ? [`${count(done)} done`] : []),
     ...(skipped > 0 ? [`${count(skipped)} skipped`] : []),
-    ...(standing > 0 ? [`${count(standing)} here now`] : []),
+    ...(standing > 0 ? [counted(standing, "run goes on here", "runs go on here")] : []),
   ].join(", ");
 }
 
@@ -298,8 +298,9 @@ function Runs({ path, id }: { path: string; id: string }) {
       columns={[
         {
           name: "Contact",
+          shrinks: true,
           cell: (run) => (
-            <a class="row-link" href={`${BASE}/automations/${id}/runs/${run.id}`}>
+            <a class="row-link ellipsis" href={`${BASE}/automations/${id}/runs/${run.id}`}>
               {run.contact_email ?? <code>{run.id.slice(-8)}</code>}
             </a>
           ),

@@ -8,7 +8,7 @@ import { Area, Dialog, Form, maybe, Text, textOf } from "../parts/form.tsx";
 import { Table } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
 import { useConsole } from "../session.ts";
-import { capital, count, fullTime, plain, withFullTimes } from "../words.ts";
+import { capital, count, counted, fullTime, plain, withFullTimes } from "../words.ts";
 
 type Cap = { used: number; limit: number; grown: number };
 type Change = {
@@ -128,7 +128,7 @@ function Now({ cap_hour, cap_day, waiting }: Caps) {
           "Nothing waits."
         ) : (
           <a href={`${BASE}/emails?status=waiting`}>
-            {count(all)} e-mails wait: {count(waiting.transactional)} transactional,{" "}
+            {counted(all, "e-mail waits", "e-mails wait")}: {count(waiting.transactional)} transactional,{" "}
             {count(waiting.automation)} of automations
           </a>
         )}

@@ -6,7 +6,7 @@ import { Area, Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx
 import { BASE, go } from "../place.ts";
 import { useMayManage } from "../session.ts";
 import type { Contact, ListOf } from "../shapes.ts";
-import { fullTime, plain } from "../words.ts";
+import { fieldName, fullTime } from "../words.ts";
 import { TagList, tagsIn } from "./audiences.tsx";
 
 type Asked = "edit" | "archive" | "erase" | null;
@@ -101,7 +101,7 @@ function Consent({ id }: { id: string }) {
           <li key={n}>
             <Facts
               facts={Object.entries(record).flatMap(([name, value]): [string, string][] =>
-                isTold(name, value) ? [[plain(name), say(name, value)]] : [],
+                isTold(name, value) ? [[fieldName(name), say(name, value)]] : [],
               )}
             />
           </li>

@@ -7,7 +7,7 @@ import { List } from "../parts/list.tsx";
 import { Table } from "../parts/table.tsx";
 import { refine, usePlace } from "../place.ts";
 import { capital, count } from "../words.ts";
-import { Holds } from "./queue.tsx";
+import { Holds, type OperatorAsked, OperatorButtons, OperatorDialog } from "./queue.tsx";
 
 type WorkspaceItem = {
   id: string;
@@ -176,6 +176,7 @@ type WholeQueueAnswer = {
 
 function WholeQueue() {
   const { data, error, reload } = useGet<WholeQueueAnswer>("operator/queue");
+  const [asked, ask] = useState<OperatorAsked | null>(null);
   if (!data) return error ? <Refusal error={error} /> : <Skeleton />;
   const retry = (destination: string | null) =>
     call("POST", "operator/queue/retry", destination ? { destination } : {}).then(reload);
@@ -216,10 +217,16 @@ function WholeQueue() {
             name: "Actions",
             unnamed: true,
             numeric: true,
-            cell: ({ domain }) => <Do name="Retry" act={() => retry(domain)} />,
+            cell: ({ domain }) => (
+              <div class="row-actions">
+                <Do name="Retry" act={() => retry(domain)} />
+                {domain !== null && <OperatorButtons destination={domain} ask={ask} />}
+              </div>
+            ),
           },
         ]}
       />
+      {asked && <OperatorDialog {...asked} onDone={reload} onClose={() => ask(null)} />}
     </>
   );
 }

@@ -4,7 +4,7 @@ import { Badge, Card, Meter, Refusal, Screen, Skeleton, Time } from "../parts/bi
 import { Chart } from "../parts/chart.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
 import type { Used } from "../shapes.ts";
-import { count, percent } from "../words.ts";
+import { count, counted, percent } from "../words.ts";
 import { FirstEmail } from "./emails.tsx";
 
 type Day = {
@@ -111,7 +111,7 @@ function Found({ days, caps, quota, queue, attention }: Overview) {
         <Tile
           name="In the queue"
           value={count(queue.queued + queue.in_flight + queue.deferred)}
-          note={`${count(queue.waiting)} wait for a cap`}
+          note={counted(queue.waiting, "waits for a cap", "wait for a cap")}
         />
       </dl>
       <div class="halves">
@@ -126,7 +126,9 @@ function Found({ days, caps, quota, queue, attention }: Overview) {
           <Meter
             name="Today"
             {...caps.day}
-            note={caps.waiting > 0 && `${count(caps.waiting)} e-mails wait for room.`}
+            note={
+              caps.waiting > 0 && counted(caps.waiting, "e-mail waits for room.", "e-mails wait for room.")
+            }
           />
         </Card>
         <Card title="Quota" actions={<a href={`${BASE}/usage`}>Usage</a>}>

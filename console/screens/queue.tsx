@@ -7,7 +7,7 @@ import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
 import type { Column } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
 import { useConsole } from "../session.ts";
-import { count } from "../words.ts";
+import { count, counted } from "../words.ts";
 import { Tile } from "./overview.tsx";
 
 type Destination = {
@@ -32,7 +32,9 @@ type Queue = {
   holds: Hold[];
   replies: { reply: string; count: number }[];
 };
-type Asked = { what: "suspend" | "bounce" | "cancel"; destination: string } | null;
+type AskedOf<What extends string> = { what: What; destination: string };
+export type OperatorAsked = AskedOf<"suspend" | "bounce">;
+type Asked = OperatorAsked | AskedOf<"cancel"> | null;
 
 const FILTERS: readonly RowFilter<Destination>[] = [
   { name: "domain", label: "Destination", holds: ({ domain }, value) => isIn(value, domain) },
@@ -46,8 +48,6 @@ export function QueueScreen() {
   const close = () => ask(null);
   const isEmpty = data && data.destinations.length === 0 && data.holds.length === 0;
   const retryAll = () => call("POST", "queue/retry", {}).then(reload);
-  const reallyBounce = (destination: string) =>
-    call("POST", "operator/queue/bounce", { destination }).then(reload);
   const reallyCancel = (destination: string) => call("POST", "queue/cancel", { destination }).then(reload);
   return (
     <Screen
@@ -79,19 +79,7 @@ export function QueueScreen() {
           </p>
         </Empty>
       )}
-      {asked?.what === "suspend" && (
-        <Suspend destination={asked.destination} onDone={reload} onClose={close} />
-      )}
-      {asked?.what === "bounce" && (
-        <Confirm
-          title={`Bounce all deferred mail to ${asked.destination}?`}
-          button="Bounce it"
-          onConfirm={() => reallyBounce(asked.destination)}
-          onClose={close}
-        >
-          It ends as bounced, for every workspace of this installation. This cannot be undone.
-        </Confirm>
-      )}
+      {asked && <OperatorDialog {...asked} onDone={reload} onClose={close} />}
       {asked?.what === "cancel" && (
         <Confirm
           title={`Cancel all deferred mail to ${asked.destination}?`}
@@ -103,6 +91,43 @@ export function QueueScreen() {
         </Confirm>
       )}
     </Screen>
+  );
+}
+
+export function OperatorButtons({
+  destination,
+  ask,
+}: {
+  destination: string;
+  ask(asked: OperatorAsked): void;
+}) {
+  return (
+    <>
+      <button type="button" onClick={() => ask({ what: "suspend", destination })}>
+        Suspend
+      </button>
+      <button type="button" onClick={() => ask({ what: "bounce", destination })}>
+        Bounce
+      </button>
+    </>
+  );
+}
+
+type DialogProps = { onDone(): Promise<void>; onClose(): void };
+
+/** What concerns the mail of every workspace. */
+export function OperatorDialog({ what, destination, onDone, onClose }: NonNullable<Asked> & DialogProps) {
+  if (what === "suspend") return <Suspend destination={destination} onDone={onDone} onClose={onClose} />;
+  if (what === "cancel") return null;
+  return (
+    <Confirm
+      title={`Bounce all deferred mail to ${destination}?`}
+      button="Bounce it"
+      onConfirm={() => call("POST", "operator/queue/bounce", { destination }).then(onDone)}
+      onClose={onClose}
+    >
+      It ends as bounced, for every workspace of this installation. This cannot be undone.
+    </Confirm>
   );
 }
 
@@ -162,16 +187,7 @@ function columnsFor(
             <button type="button" onClick={() => ask({ what: "cancel", destination: domain })}>
               Cancel
             </button>
-            {isOperator && (
-              <>
-                <button type="button" onClick={() => ask({ what: "suspend", destination: domain })}>
-                  Suspend
-                </button>
-                <button type="button" onClick={() => ask({ what: "bounce", destination: domain })}>
-                  Bounce
-                </button>
-              </>
-            )}
+            {isOperator && <OperatorButtons destination={domain} ask={ask} />}
           </div>
         ),
     },
@@ -201,7 +217,7 @@ export function Holds({
               "until it is resumed"
             )}
             <div>
-              {reason} {waiting > 0 && `${count(waiting)} e-mails wait for it.`}
+              {reason} {waiting > 0 && counted(waiting, "e-mail waits for it.", "e-mails wait for it.")}
             </div>
             {isOperator && (
               <Do
@@ -216,15 +232,7 @@ export function Holds({
   );
 }
 
-function Suspend({
-  destination,
-  onDone,
-  onClose,
-}: {
-  destination: string;
-  onDone(): Promise<void>;
-  onClose(): void;
-}) {
+function Suspend({ destination, onDone, onClose }: DialogProps & { destination: string }) {
   const suspend = async (fields: FormData) => {
     const hours = textOf(fields, "hours");
     await call("POST", "operator/queue/suspend", {

@@ -1,7 +1,7 @@
 import { useMemo } from "preact/hooks";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Facts, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
-import { Graph } from "../parts/graph.tsx";
+import { branchTaken, Graph, type Step } from "../parts/graph.tsx";
 import { BASE } from "../place.ts";
 import type { Contact } from "../shapes.ts";
 import { fullTime, withFullTimes } from "../words.ts";
@@ -34,12 +34,12 @@ export function RunScreen({ id, other }: { id: string; other: string }) {
   const done = useMemo(
     () =>
       new Map(
-        run?.steps.map(({ key, status, output, completed_at }) => [
-          key,
-          { status, words: <Did output={output} at={completed_at} /> },
+        run?.steps.map((step) => [
+          step.key,
+          { status: step.status, words: <Did step={step} steps={automation?.document.steps ?? []} /> },
         ]),
       ),
-    [run],
+    [run, automation],
   );
   return (
     <Screen
@@ -80,7 +80,7 @@ export function RunScreen({ id, other }: { id: string; other: string }) {
                   <li key={step.key}>
                     <Badge state={step.status} /> {step.type} <Time at={step.completed_at} />
                     <div class="reply">
-                      {step.output.result} <Detail step={step} />
+                      <Result step={step} steps={automation?.document.steps ?? []} /> <Detail step={step} />
                     </div>
                   </li>
                 ))}
@@ -102,10 +102,28 @@ function Detail({ step: { type, output } }: { step: RunStep }) {
   return <>{withFullTimes(output.detail)}</>;
 }
 
-function Did({ output, at }: { output: RunStep["output"]; at: string }) {
+type StepOfRun = { step: RunStep; steps: readonly Step[] };
+
+/** Of a step that waits the end, of a split the branch: their results are for programs. */
+function Result({ step: { key, type, output }, steps }: StepOfRun) {
+  const { result } = output;
+  if (type === "wait" && result === "done") return <>until</>;
+  if (type !== "split" || result === "skipped") return <>{result}</>;
+  if (result === "none") return <>no branch</>;
+  return <>{branchTaken(steps, key, result) ?? `branch ${result}`}</>;
+}
+
+function Did({ step, steps }: StepOfRun) {
+  const { type, output, completed_at } = step;
+  if (type === "wait" && output.result === "done" && output.detail !== null)
+    return (
+      <>
+        {Date.parse(output.detail) > Date.now() ? "ends" : "ended"} <Time at={output.detail} />
+      </>
+    );
   return (
     <>
-      {output.result} <Time at={at} />
+      <Result step={step} steps={steps} /> <Time at={completed_at} />
     </>
   );
 }

@@ -150,8 +150,10 @@ async function attentionOf(
       ? [
           warning(
             "waiting",
-            `${caps.waiting} e-mails wait for the sending caps.`,
-            "They go out by themselves. See when.",
+            caps.waiting === 1
+              ? "1 e-mail waits for the sending caps."
+              : `${caps.waiting} e-mails wait for the sending caps.`,
+            "No need to act: see when they go.",
             "/console/caps",
           ),
         ]
@@ -170,7 +172,9 @@ async function attentionOf(
       ? [
           warning(
             "deferred",
-            `${held.deferred} e-mails are deferred by their receivers.`,
+            held.deferred === 1
+              ? "1 e-mail is deferred by its receiver."
+              : `${held.deferred} e-mails are deferred by their receivers.`,
             "See by whom, and what they said.",
             "/console/queue",
           ),

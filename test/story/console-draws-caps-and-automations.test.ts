@@ -48,7 +48,14 @@ inChromium("the graph of an automation follows its document", async () => {
   await expect.poll(() => tag.getAttribute("class")).toContain("done");
   await page.goto(`${engine.consoleUrl}/console/automations/${body.id}`);
   const graph = page.getByRole("region", { name: "Steps" });
-  for (const words of ["1 here now", "1 done", "signed.up", "2h", 'if tags contains "vip"', "+ greeted"])
+  for (const words of [
+    "1 run goes on here",
+    "1 done",
+    "signed.up",
+    "2h",
+    'if tags contains "vip"',
+    "+ greeted",
+  ])
     await graph.getByText(words).waitFor();
   await page.getByRole("tab", { name: "Document" }).click();
   const editor = page.getByLabel("Document of the automation");

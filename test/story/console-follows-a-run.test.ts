@@ -25,7 +25,17 @@ inChromium("from its first step to where it waits, and until it is stopped", asy
   const audience_id = await make("/audiences", { name: "Customers" });
   const email = "ann@example.net";
   await make(`/audiences/${audience_id}/contacts`, { email });
-  const steps = [{ tag: { add: ["greeted"] } }, { wait: "2h" }, { tag: { add: ["patient"] } }];
+  const waiting = [{ wait: "2h" }, { tag: { add: ["patient"] } }];
+  const steps = [
+    { tag: { add: ["greeted"] } },
+    {
+      split: [
+        // biome-ignore lint/suspicious/noThenProperty: the word of the document
+        { if: [{ field: "contact.tags", contains: "vip" }], then: [] },
+        { else: waiting },
+      ],
+    },
+  ];
   const terms = { name: "Welcome", audience_id, event: "signed.up", entry: "once" };
   const id = await make("/automations", { ...terms, steps });
 
@@ -38,6 +48,9 @@ inChromium("from its first step to where it waits, and until it is stopped", asy
   await page.getByText("Running").waitFor();
   const greeted = page.locator(".step", { hasText: "+ greeted" });
   await expect.poll(() => greeted.getAttribute("class")).toContain("done");
+  await page.locator(".step", { hasText: "Split" }).getByText("else").waitFor();
+  await page.locator(".step", { hasText: "Wait" }).getByText("ends in").waitFor();
+  await page.locator(".timeline").getByText("until").waitFor();
   const patient = page.locator(".step", { hasText: "+ patient" });
   expect(await patient.getAttribute("class")).not.toContain("done");
   await page.getByRole("link", { name: email }).click();

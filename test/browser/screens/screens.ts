@@ -63,6 +63,7 @@ async function shoot(context: BrowserContext, shown: readonly Screen[], suffix: 
 /** The live stream never ends, so the network is never idle. */
 async function settled(page: Page): Promise<void> {
   await page.locator(".skeleton").first().waitFor({ state: "detached" });
-  for (const frame of page.frames()) await frame.waitForLoadState();
+  for (const frame of await page.locator("iframe").all())
+    await frame.contentFrame().locator("body > *").first().waitFor();
   await page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))");
 }

@@ -191,8 +191,8 @@ const ORDER_HTML = `<div style="max-width:560px;margin:0 auto;font-family:Georgi
     <h1 style="font-size:20px">Thank you, {{first_name|friend}}</h1>
     <p>Your order <b>{{order_number}}</b> is packed. It leaves our workshop tomorrow morning.</p>
     <table style="width:100%;border-collapse:collapse">
-      <tr><td style="padding:8px 0;border-bottom:1px solid #dfe5e2">Pine desk lamp</td><td style="text-align:right">€ 68.00</td></tr>
-      <tr><td style="padding:8px 0;border-bottom:1px solid #dfe5e2">Wool blanket, moss</td><td style="text-align:right">€ 94.00</td></tr>
+      <tr><td style="padding:8px 0;border-bottom:1px solid #dfe5e2">Pine desk lamp</td><td style="border-bottom:1px solid #dfe5e2;text-align:right">€ 68.00</td></tr>
+      <tr><td style="padding:8px 0;border-bottom:1px solid #dfe5e2">Wool blanket, moss</td><td style="border-bottom:1px solid #dfe5e2;text-align:right">€ 94.00</td></tr>
       <tr><td style="padding:8px 0"><b>Total</b></td><td style="text-align:right"><b>{{total|€ 162.00}}</b></td></tr>
     </table>
     <p><a style="color:#21483c" href="https://harbourpine.example/orders">See your order</a></p>
