@@ -4,6 +4,8 @@
  */
 import { randomUUID } from "node:crypto";
 import { afterAll, describe, expect, test } from "vitest";
+import { throughPooler } from "../../src/config.ts";
+import { connectRecord } from "../../src/record/db/connect.ts";
 import { commandLine } from "../rig/command.ts";
 import { startEngine } from "../rig/engine.ts";
 import { missingPgBouncer, startPgBouncer } from "../rig/pgbouncer.ts";
@@ -67,5 +69,26 @@ describe.skipIf(missingPgBouncer)(missingPgBouncer ?? "behind PgBouncer", () => 
       expect(engine.complaints).toEqual([]);
     },
     90_000,
+  );
+
+  test.each(["setup", "reads", "hints"] as const)(
+    "statements of %s that are asked at once are all answered",
+    async (pool) => {
+      const stage = await openStage();
+      ends.push(() => stage.close());
+      const pooler = await startPgBouncer(stage.databaseUrl, ["pool_mode = transaction", ...POOL]);
+      ends.push(() => pooler.stop());
+      const url = pooler.through(stage.databaseUrl);
+      const sql = connectRecord(pool === "setup" ? url : throughPooler(url), pool, 2_000);
+      ends.push(() => sql.end({ timeout: 0 }));
+      for (let n = 0; n < 50; n++) {
+        const asked = Array.from({ length: 20 }, (_, at) =>
+          at % 2 === 0 ? sql`select 0 as n` : sql`select ${at}::int as n`,
+        );
+        const answers = await Promise.all(asked);
+        expect(answers.map(([row]) => row?.n)).toEqual(asked.map((_, at) => (at % 2 === 0 ? 0 : at)));
+      }
+    },
+    30_000,
   );
 });

@@ -83,6 +83,8 @@ export function connectRecord(url: string, pool: PoolName, timeoutMs: number, wa
       watch?.(pool, ms, text);
     },
     ...(isPooled && { begin: beginWith(settings) }),
+    // operators' own commands may run behind a pooler that nobody has named
+    mayBePooled: isPooled || pool === "setup",
     connect: ({ host: [host], port: [port] }) =>
       socketFolder
         ? connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` })
@@ -99,7 +101,6 @@ export function connectRecord(url: string, pool: PoolName, timeoutMs: number, wa
         fetch_types: false,
         types: arrayTypes(),
         ...(tls && { ssl: tls }),
-        // operators' own commands may run behind a pooler that nobody has named
         prepare: !isPooled && pool !== "setup",
         onnotice: () => {},
         connect_timeout: Math.max(CONNECT_SECONDS_MIN, Math.ceil(timeoutMs / 1000)),

@@ -24,6 +24,12 @@ const IN_FLIGHT = new Gauge("postrider_postgres_in_flight", "Statements that Pos
 const WAITING = new Gauge("postrider_postgres_waiting", "Statements that no connection has yet", ["pool"]);
 
 const PIPELINED_MAX = 100;
+/**
+ * PgBouncer before 1.21 gives the connection away when Postgres has answered a statement, although the next
+ * one has begun: the client asks for the types of its parameters first, without the end that the pooler
+ * counts. Nobody gets the types, and the statement is never answered.
+ */
+const PIPELINED_BEHIND_POOLER_MAX = 1;
 /** Backends cache tables and statements without limit, so connections are replaced from time to time. */
 const LIFETIME_MS_MIN = 30 * 60_000;
 const LIFETIME_MS_SPREAD = 30 * 60_000;
@@ -37,8 +43,13 @@ type WaitingStatement = { use(session: Session): void; refuse(error: Error): voi
 /** How many connections it may have, and how many of them stay when there is nothing to do. */
 export type PoolSize = { most: number; kept: number };
 
+export type PoolParts = Omit<SessionParts, "onChange"> & {
+  /** Whether a pooler may be between us and Postgres. */
+  mayBePooled: boolean;
+};
+
 /** `name` is that of the pool among the metrics. */
-export function openPool(size: PoolSize, name: string, parts: Omit<SessionParts, "onChange">): Sql {
+export function openPool(size: PoolSize, name: string, parts: PoolParts): Sql {
   const pool = new SessionPool(size, parts);
   const unfollow = [
     OPEN.follow(() => pool.open, name),
@@ -61,6 +72,7 @@ export function openPool(size: PoolSize, name: string, parts: Omit<SessionParts,
 class SessionPool {
   readonly #size: PoolSize;
   readonly #parts: SessionParts;
+  readonly #pipelinedMax: number;
   #sessions: Session[] = [];
   #waiting: WaitingStatement[] = [];
   #isEnding = false;
@@ -72,8 +84,9 @@ class SessionPool {
   #reopening: NodeJS.Timeout | undefined;
   #endingIdle: NodeJS.Timeout | null = null;
 
-  constructor(size: PoolSize, parts: Omit<SessionParts, "onChange">) {
+  constructor(size: PoolSize, { mayBePooled, ...parts }: PoolParts) {
     this.#size = size;
+    this.#pipelinedMax = mayBePooled ? PIPELINED_BEHIND_POOLER_MAX : PIPELINED_MAX;
     this.#parts = { ...parts, onChange: (session) => this.#changed(session) };
   }
 
@@ -150,7 +163,7 @@ class SessionPool {
     if (idle) return idle;
     if (this.#sessions.length < this.#size.most && performance.now() >= this.#reopenAt) return this.#open();
     const [leastBusy] = shared.sort((one, other) => one.inFlight - other.inFlight);
-    return leastBusy && leastBusy.inFlight < PIPELINED_MAX ? leastBusy : null;
+    return leastBusy && leastBusy.inFlight < this.#pipelinedMax ? leastBusy : null;
   }
 
   #open(): Session {
