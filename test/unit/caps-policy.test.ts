@@ -233,6 +233,36 @@ describe("harm", () => {
     expect(level(0.2, 3_400)).not.toBe("normal");
   });
 
+  /** Sign-ups of a domain to which the sender has never written. */
+  const forgedDay = (own: number, forged: number, latest: number) => {
+    const mail = { delivered: own, bounced: forged };
+    const attempted = Math.round(latest * (2_000 + own + forged));
+    const source = { name: "new.test", attempted, bounced: forged, complained: 0, fblDelivered: 0, usual: 0 };
+    return { ...counts(today, mail), sources: [source], newSources: { usual: 0, latest } };
+  };
+
+  test("a busy day of the sender's own mail makes no forged bounce count", () => {
+    const week = [1_500, 2_400, 1_700, 1_600, 1_500, 1_700, 1_800].map((delivered, n) =>
+      counts(dayPlus(today, n - 7), { delivered }),
+    );
+    const caps = settled({ capDay: 9_000 });
+    expect(run(caps, [...week, forgedDay(3_500, 400, 0.04)]).state.level).toBe("normal");
+    expect(run(caps, [...week, forgedDay(5_000, 400, 0.04)]).state.level).not.toBe("normal");
+  });
+
+  test("bounces that begin to count later are not those of the hour in which they do", () => {
+    const caps = settled({ capDay: 9_000, hours: [] });
+    const before = counts(dayPlus(today, -1), { delivered: 2_000 });
+    const minor = run(caps, [before, forgedDay(2_000, 120, 0.1)]).state;
+    expect(minor).toMatchObject({ level: "normal", hours: [{ bounced: 3, left: 117 }] });
+    const major = forgedDay(2_040, 120, 0.6);
+    expect(run(minor, [before, major], START + 300_000).state.level).toBe("normal");
+    const more = forgedDay(2_040, 180, 0.6);
+    expect(run(minor, [before, more], START + 300_000).reason).toMatch(
+      /60 bounces since 12:00 against 100 tried/,
+    );
+  });
+
   test("complaints after midnight are judged against the mail of a usual day", () => {
     const week = Array.from({ length: 7 }, (_, n) =>
       counts(dayPlus(today, n - 7), { delivered: 1_800, fblDelivered: 630 }),

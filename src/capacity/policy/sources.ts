@@ -10,7 +10,7 @@
  */
 
 import type { DayCounts, SourceCounts } from "../../record/workspaces/caps.ts";
-import { isDoubted, type Measure, type Watch } from "./evidence.ts";
+import { isDoubted, type LeftOut, type Measure, type Watch, type WeighedCounts } from "./evidence.ts";
 import type { Policy } from "./file.ts";
 
 /** So many together are few: an attack over more has to look like a list. */
@@ -41,7 +41,7 @@ export function weighed(
   watch: Watch,
   days: readonly DayCounts[],
   now: number,
-): readonly DayCounts[] {
+): readonly WeighedCounts[] {
   if (!days.some(({ sources = [] }) => sources.length > 0)) return days;
   const bursts = suspiciousBursts(policy, days);
   if (bursts.length === 0) return days;
@@ -61,14 +61,13 @@ export function weighed(
   });
 }
 
-type Events = Pick<DayCounts, "bounced" | "complained">;
-
 /** Nobody says in which stream the excess was: it counts in none. */
-function without({ bounced, complained }: Events, excess: Events): Events {
-  return {
-    bounced: Math.max(0, bounced - excess.bounced),
-    complained: Math.max(0, complained - excess.complained),
+function without({ bounced, complained }: LeftOut, excess: LeftOut): LeftOut & { leftOut: LeftOut } {
+  const leftOut = {
+    bounced: Math.min(bounced, excess.bounced),
+    complained: Math.min(complained, excess.complained),
   };
+  return { bounced: bounced - leftOut.bounced, complained: complained - leftOut.complained, leftOut };
 }
 
 /** At most one a day and measure. */
@@ -88,21 +87,21 @@ export function suspiciousBursts(policy: Policy, days: readonly DayCounts[]): Su
   return found.sort((a, b) => (a.day < b.day ? -1 : a.day > b.day ? 1 : 0));
 }
 
-/** Most mail of the day comes on top of that of the days before: strangers do not send so much. */
+/**
+ * Most mail of the day comes on top of that of the busiest day before: strangers do not send so much. Against the mean a
+ * sender would lose its shield on each busy day of its own, and one that sends a newsletter a week on each of those.
+ */
 function isMoreThanUsual(
   days: readonly DayCounts[],
   place: number,
   windowDays: number,
   mail: "attempted" | "fblDelivered",
 ): boolean {
-  let [before, daysWithMail] = [0, 0];
-  for (let n = Math.max(0, place - windowDays); n < place; n++) {
-    const count = (days[n] as DayCounts)[mail];
-    before += count;
-    if (count > 0) daysWithMail++;
-  }
+  let busiest = 0;
+  for (let n = Math.max(0, place - windowDays); n < place; n++)
+    busiest = Math.max(busiest, (days[n] as DayCounts)[mail]);
   const count = (days[place] as DayCounts)[mail];
-  return daysWithMail > 0 && count - before / daysWithMail > ADDED_SHARE_MAX * count;
+  return busiest > 0 && count - busiest > ADDED_SHARE_MAX * count;
 }
 
 /** Sources that are judged together. `usual` is their share of the mail before the day, `latest` of late. */
