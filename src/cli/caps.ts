@@ -269,7 +269,8 @@ function forecastInWords(ahead: Awaited<ReturnType<typeof forecast>>, days: numb
 export async function showFit({ sql, clock }: Context, options: FitOptions) {
   const fitted = fitCounts(await countsOfAll(sql, clock.now(), options.days));
   const { notes, workspaces, days } = fitted;
-  const about = `From ${days} days of mail of ${workspaces} workspaces:`;
+  const of = `${sayCount(workspaces)} ${workspaces === 1 ? "workspace" : "workspaces"}`;
+  const about = `From ${sayCount(days)} ${days === 1 ? "day" : "days"} of mail of ${of}:`;
   say(options, { summary: about, ...fitted }, [about, ...notes.map((note) => `  ${note}`)].join("\n"));
 }
 

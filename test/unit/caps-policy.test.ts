@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { checkPolicy } from "../../src/capacity/policy/check.ts";
-import { dayOf, dayPlus, judgedOf, wilson } from "../../src/capacity/policy/evidence.ts";
+import { dayOf, dayPlus, findHarm, judgedOf, suspicion, wilson } from "../../src/capacity/policy/evidence.ts";
 import { unknownOf, withPostmaster } from "../../src/capacity/policy/health.ts";
 import {
   type CapState,
@@ -175,6 +175,16 @@ describe("harm", () => {
     const later = run(before, [list], START + 300_000);
     expect(later.state.level).toBe("frozen");
     expect(later.reason).toMatch(/^Frozen. 100 bounces since 12:00 against 1000 tried/);
+  });
+
+  test("the evidence has come all the way where a step is due, and nowhere else", () => {
+    const watch = { since: today, judged: null, hours: [], error: policy.evidence.errors_per_month };
+    const half = Array.from({ length: 60 }, (_, n) => counts(today, { delivered: n, bounced: n }));
+    const some = Array.from({ length: 60 }, (_, n) => counts(today, { delivered: 400, bounced: n }));
+    for (const day of [...half, ...some]) {
+      const isDue = findHarm(policy, watch, [day], START) !== null;
+      expect(suspicion(policy, watch, [day], START).bounce >= 1).toBe(isDue);
+    }
   });
 
   test("refusals that come at once are no rate while the rest is on its way", () => {

@@ -327,15 +327,12 @@ export function findHarm(
   now: number,
   ofBulk = false,
 ): Harm | null {
-  const { evidence, freeze, pause, shrink } = policy;
+  const { freeze, pause, shrink } = policy;
   let worst: (HarmProof & { reach: number; surplus: number }) | null = null;
   eachWindow(policy, watch, days, now, ofBulk, freeze, (measure, known, tried, error, since) => {
-    const eventsMin = measure === "bounce" ? evidence.bounces_min : evidence.complaints_min;
-    // what goes beyond the mail is of mail that was counted elsewhere
-    const events = Math.min(known, tried);
-    if (events < eventsMin || events <= tried * freeze[measure]) return;
-    const of = Math.max(tried, evidence.attempted_min);
-    const sample = sampleOf(events, of);
+    const { counted, sample } = toJudge(policy, measure, known, tried);
+    const { events, of } = sample;
+    if (counted < 1 || events <= tried * freeze[measure]) return;
     const alternatives = alternativesTo(freeze[measure]);
     const surplus = logEvidence(sample, freeze[measure], alternatives) + Math.log(error);
     if (surplus < 0) return;
@@ -348,6 +345,19 @@ export function findHarm(
     worst = { measure, sample, error, since, pauses, shrinks, reach, surplus };
   });
   return worst && harmOf(policy, worst, ofBulk, now);
+}
+
+/** A window as it is judged; `counted`: of the events that a step needs, at 1 or more there are as many. */
+function toJudge(
+  { evidence }: Policy,
+  measure: Measure,
+  known: number,
+  tried: number,
+): { counted: number; sample: Sample } {
+  // what goes beyond the mail is of mail that was counted elsewhere
+  const events = Math.min(known, tried);
+  const eventsMin = measure === "bounce" ? evidence.bounces_min : evidence.complaints_min;
+  return { counted: events / eventsMin, sample: sampleOf(events, Math.max(tried, evidence.attempted_min)) };
 }
 
 type HarmProof = Pick<Harm, "measure" | "sample" | "since" | "pauses" | "shrinks"> & { error: number };
@@ -374,8 +384,9 @@ export function suspicion(
   const found = { bounce: 0, complaint: 0 };
   eachWindow(policy, watch, days, now, ofBulk, limits, (measure, events, of, error) => {
     const alternatives = alternativesTo(policy.freeze[measure]);
-    const reached = logEvidence(sampleOf(events, of), limits[measure], alternatives);
-    found[measure] = Math.max(found[measure], Math.min(1, reached / -Math.log(error)));
+    const { counted, sample } = toJudge(policy, measure, events, of);
+    const reached = logEvidence(sample, limits[measure], alternatives) / -Math.log(error);
+    found[measure] = Math.max(found[measure], Math.min(1, reached, counted));
   });
   return found;
 }
