@@ -158,6 +158,17 @@ describe("harm", () => {
     expect(evaluate(patient, "pro", state, second, null, START).state.level).toBe("paused");
   });
 
+  test("the limit among the numbers is that of the step that was taken", () => {
+    const bad = counts(today, { delivered: 215, bounced: 55 });
+    const paused = run(settled(), [bad]);
+    expect(paused.reason).toMatch(/^Paused.*the limit is 6.00%.$/);
+    expect(paused.numbers).toMatchObject({ limit: 0.06 });
+    const more = counts(today, { delivered: 250, bounced: 120 });
+    const shrunk = run(paused.state, [more]);
+    expect(shrunk.reason).toMatch(/^Shrunk.*the limit is 8.00%.$/);
+    expect(shrunk.numbers).toMatchObject({ limit: 0.08 });
+  });
+
   test("what of yesterday's mail bounces after midnight counts against yesterday's mail", () => {
     const evening = counts(today, { delivered: 4_000, bounced: 120, lateBounced: 100 });
     const night = counts(dayPlus(today, 1), { delivered: 45, bounced: 7 });
