@@ -71,7 +71,7 @@ const MEASURES = {
     bound: "upper",
   },
   over_limit_per_1000: {
-    says: "of 1,000 workspaces, over a limit by their own mail: not good ones",
+    says: "of 1,000 workspaces, over a limit by their own mail",
     of: (run: Run) => (run.isOverLimit ? 1_000 : 0),
     pooled: overLimit,
   },

@@ -263,12 +263,17 @@ describe("harm", () => {
   };
 
   test("a busy day of the sender's own mail makes no forged bounce count", () => {
-    const week = [1_500, 2_400, 1_700, 1_600, 1_500, 1_700, 1_800].map((delivered, n) =>
+    const week = [1_500, 2_400, 1_700, 1_600, 1_500, 1_900, 1_800].map((delivered, n) =>
       counts(dayPlus(today, n - 7), { delivered }),
     );
     const caps = settled({ capDay: 9_000 });
-    expect(run(caps, [...week, forgedDay(3_500, 400, 0.04)]).state.level).toBe("normal");
+    expect(run(caps, [...week, forgedDay(3_350, 400, 0.04)]).state.level).toBe("normal");
     expect(run(caps, [...week, forgedDay(5_000, 400, 0.04)]).state.level).not.toBe("normal");
+    // one busy day, such as the first of a list, does not shield the next
+    const list = counts(dayPlus(today, -1), { delivered: 5_000 });
+    expect(run(caps, [...week.slice(0, -1), list, forgedDay(5_000, 400, 0.04)]).state.level).not.toBe(
+      "normal",
+    );
   });
 
   test("bounces that begin to count later are not those of the hour in which they do", () => {

@@ -88,8 +88,8 @@ export function suspiciousBursts(policy: Policy, days: readonly DayCounts[]): Su
 }
 
 /**
- * Most mail of the day comes on top of that of the busiest day before: strangers do not send so much. Against the mean a
- * sender would lose its shield on each busy day of its own, and one that sends a newsletter a week on each of those.
+ * Most mail of the day comes on top of that of a busy day before: strangers do not send so much. Against the mean a sender
+ * would lose its shield on busy days of its own; against the busiest day, a list its second day.
  */
 function isMoreThanUsual(
   days: readonly DayCounts[],
@@ -97,11 +97,15 @@ function isMoreThanUsual(
   windowDays: number,
   mail: "attempted" | "fblDelivered",
 ): boolean {
-  let busiest = 0;
-  for (let n = Math.max(0, place - windowDays); n < place; n++)
-    busiest = Math.max(busiest, (days[n] as DayCounts)[mail]);
+  let [busiest, busy] = [0, 0];
+  for (let n = Math.max(0, place - windowDays); n < place; n++) {
+    const count = (days[n] as DayCounts)[mail];
+    busy = Math.max(busy, Math.min(busiest, count));
+    busiest = Math.max(busiest, count);
+  }
+  const usual = busy === 0 ? busiest : busy;
   const count = (days[place] as DayCounts)[mail];
-  return busiest > 0 && count - busiest > ADDED_SHARE_MAX * count;
+  return usual > 0 && count - usual > ADDED_SHARE_MAX * count;
 }
 
 /** Sources that are judged together. `usual` is their share of the mail before the day, `latest` of late. */
