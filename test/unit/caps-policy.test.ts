@@ -255,9 +255,9 @@ describe("harm", () => {
   });
 
   /** Sign-ups of a domain to which the sender has never written. */
-  const forgedDay = (own: number, forged: number, latest: number) => {
+  const forgedDay = (own: number, forged: number, latest: number, before = 2_000) => {
     const mail = { delivered: own, bounced: forged };
-    const attempted = Math.round(latest * (2_000 + own + forged));
+    const attempted = Math.round(latest * (before + own + forged));
     const source = { name: "new.test", attempted, bounced: forged, complained: 0, fblDelivered: 0, usual: 0 };
     return { ...counts(today, mail), sources: [source], newSources: { usual: 0, latest } };
   };
@@ -269,6 +269,7 @@ describe("harm", () => {
     const caps = settled({ capDay: 9_000 });
     expect(run(caps, [...week, forgedDay(3_350, 400, 0.04)]).state.level).toBe("normal");
     expect(run(caps, [...week, forgedDay(5_000, 400, 0.04)]).state.level).not.toBe("normal");
+    expect(run(caps, [...week, forgedDay(3_350, 400, 0.3, 12_400)]).state.level).not.toBe("normal");
     // one busy day, such as the first of a list, does not shield the next
     const list = counts(dayPlus(today, -1), { delivered: 5_000 });
     expect(run(caps, [...week.slice(0, -1), list, forgedDay(5_000, 400, 0.04)]).state.level).not.toBe(
