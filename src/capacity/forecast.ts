@@ -90,7 +90,10 @@ const FINE = {
   fblDelivered: 0,
 };
 
-/** Of the last days that had mail: how much was asked for, and the shares of what became of it, without what strangers did. */
+/**
+ * Of the last days that had mail: how much was asked for, and the shares of what became of it, without what
+ * strangers did.
+ */
 type DemandPattern = {
   demand: number;
   /** Of the demand, mail that is not transactional. */

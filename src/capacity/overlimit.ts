@@ -1,14 +1,15 @@
 /**
- * Whether a simulated workspace is as good as its scenario says. Workspaces differ in quality, so that some of many send
- * mail that is over a limit: to hold these back harms nobody. Decided by the mail that they want to send, whatever a
- * policy makes of it, and against the built-in limits too, or a strict policy would hide whom it harms. Not by what the
- * scenario itself says of all its workspaces: who writes one over the limits without `bad` wants them counted.
+ * Whether a simulated workspace is as good as its scenario says. Workspaces differ in quality, so that some
+ * of many send mail that is over a limit: to hold these back harms nobody. Decided by the mail that they
+ * want to send, whatever a policy makes of it, and against the built-in limits too: otherwise a strict
+ * policy would hide whom it harms. A scenario that is over a limit as it is written, without `bad`, wants
+ * its workspaces counted.
  */
 import type { Measure } from "./policy/evidence.ts";
 import { DEFAULT_POLICY, type Policy } from "./policy.ts";
 import type { Quality, Workload } from "./workload.ts";
 
-type Limits = Record<Measure, number>;
+type LimitRates = Record<Measure, number>;
 
 /** `recipients`: so many arrived of each workload. */
 export function isOverLimit(
@@ -25,7 +26,7 @@ export function isOverLimit(
   return isOver((workload) => workload) && !isOver(({ written }) => written);
 }
 
-function limitsOf(policy: Policy, step: "freeze" | "pause"): Limits {
+function limitsOf(policy: Policy, step: "freeze" | "pause"): LimitRates {
   const [own, usual] = [policy[step], DEFAULT_POLICY[step]];
   return {
     bounce: Math.max(own.bounce, usual.bounce),
@@ -49,6 +50,6 @@ function mixOf(
   return { bounce: sent === 0 ? 0 : bounced / sent, complaint: heard === 0 ? 0 : complained / heard };
 }
 
-function exceeds(mail: Quality, limit: Limits): boolean {
+function exceeds(mail: Quality, limit: LimitRates): boolean {
   return mail.bounce > limit.bounce || mail.complaint > limit.complaint;
 }

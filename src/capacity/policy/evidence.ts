@@ -48,7 +48,10 @@ export type LeftOut = { bounced: number; complained: number };
 export type WeighedCounts = DayCounts & { leftOut?: LeftOut; bulk?: WeighedBulk };
 type WeighedBulk = BulkCounts & { leftOut?: LeftOut };
 
-/** Of the mail of a day, in recipients: tried for the first time, answered, and bounced at once; `left` do not count. */
+/**
+ * Of the mail of a day, in recipients: tried for the first time, answered, and bounced at once; `left`
+ * bounces do not count.
+ */
 type Progress = { tried: number; answered: number; bounced: number; left?: number };
 
 /** How far a day was at the first look in an hour: where a window starts. `hour` counts from 1970. */

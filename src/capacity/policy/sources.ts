@@ -90,9 +90,9 @@ export function suspiciousBursts(policy: Policy, days: readonly DayCounts[]): Su
 }
 
 /**
- * So much of the latest mail beyond its usual share a group may have on a day; null: most mail of the day comes on top of
- * that of the days before, and strangers do not send so much. Where it does so only against the mean, as on a busy day of
- * the sender's own, the group must show that it is not what came on top.
+ * So much of the latest mail beyond its usual share a group may have on a day; null: most mail of the day
+ * comes on top of that of the days before, and strangers do not send so much. Where it does so only against
+ * the mean, as on a busy day of the sender's own, the group must show that it is not what came on top.
  */
 function addedShareOn(
   days: readonly DayCounts[],
