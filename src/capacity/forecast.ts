@@ -4,6 +4,7 @@ import { DAY_MS } from "../clock.ts";
 import { keysOf, recordOf } from "../names.ts";
 import type { Plan } from "../rules/plans.ts";
 import { dayOf, dayPlus } from "./policy/evidence.ts";
+import { weighed } from "./policy/sources.ts";
 import {
   ALL_HEARD,
   type CapState,
@@ -17,6 +18,7 @@ import {
   type Override,
   type Policy,
   reservedShareOf,
+  watchOf,
 } from "./policy.ts";
 
 const RECENT_DAYS = 7;
@@ -26,7 +28,7 @@ export type ForecastDay = {
   day: string;
   /** If demand stays as it was. */
   likely: Ahead;
-  /** If everything the cap lets through is asked for: the fastest that it can grow. */
+  /** If everything the cap lets through is asked for: the fastest that it can grow, or be cut. */
   most: Ahead;
 };
 export type Ahead = {
@@ -66,7 +68,7 @@ export function forecast(
     override,
     now,
     horizonDays,
-    pattern: patternOf(days, dayOf(now)),
+    pattern: patternOf(weighed(policy, watchOf(policy, state), days, now), dayOf(now)),
   };
   const likely = ahead(from, from.pattern.demand);
   const most = ahead(from, Number.POSITIVE_INFINITY);
@@ -88,7 +90,10 @@ const FINE = {
   fblDelivered: 0,
 };
 
-/** Of the last days that had mail: how much was asked for, and the shares of what became of it. */
+/**
+ * Of the last days that had mail: how much was asked for, and the shares of what became of it, without what
+ * strangers did.
+ */
 type DemandPattern = {
   demand: number;
   /** Of the demand, mail that is not transactional. */

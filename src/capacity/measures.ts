@@ -55,18 +55,25 @@ const MEASURES = {
   reaction_minutes: { says: "minutes from proof to the first step", of: (run: Run) => run.reactionMinutes },
   false_freezes_per_1000: {
     says: "of 1,000 good workspaces, held back",
-    of: (run: Run) => (run.falselyHeld ? 1_000 : 0),
-    pooled: (runs: readonly Run[]) => (1_000 * heldBack(runs).events) / runs.length,
+    of: held,
+    pooled: heldBack,
   },
   false_freezes_low: {
     says: "at least so many, with 95% confidence",
-    of: (run: Run) => (run.falselyHeld ? 1_000 : 0),
-    pooled: (runs: readonly Run[]) => 1_000 * wilson(heldBack(runs), CONFIDENCE_EACH_SIDE).lower,
+    of: held,
+    pooled: heldBack,
+    bound: "lower",
   },
   false_freezes_high: {
     says: "at most so many, with 95% confidence",
-    of: (run: Run) => (run.falselyHeld ? 1_000 : 0),
-    pooled: (runs: readonly Run[]) => 1_000 * wilson(heldBack(runs), CONFIDENCE_EACH_SIDE).upper,
+    of: held,
+    pooled: heldBack,
+    bound: "upper",
+  },
+  over_limit_per_1000: {
+    says: "of 1,000 workspaces, over a limit by their own mail",
+    of: (run: Run) => (run.isOverLimit ? 1_000 : 0),
+    pooled: overLimit,
   },
   oscillations: { says: "turns between growing and shrinking", of: (run: Run) => run.turns },
   elsewhere: {
@@ -99,7 +106,9 @@ const MEASURES = {
 type Question = {
   says: string;
   of: (run: Run) => number | null;
-  pooled?: (runs: readonly Run[]) => number;
+  /** Of 1,000 of these; `bound`: at least or at most. */
+  pooled?: (runs: readonly Run[]) => Sample;
+  bound?: "lower" | "upper";
   more?: "better";
 };
 
@@ -123,9 +132,11 @@ const Z = 1.96;
 
 function answerTo(question: Question, runs: readonly Run[]): Measured {
   if (question.pooled) {
-    const pooled = question.pooled(runs);
-    const { lower, upper } = wilson(heldBack(runs), CONFIDENCE_EACH_SIDE);
-    return { typical: pooled, low: 1_000 * lower, high: 1_000 * upper, worst: pooled };
+    const { events, of } = question.pooled(runs);
+    if (of === 0) return NOT_ASKED;
+    const bounds = wilson({ events, of }, CONFIDENCE_EACH_SIDE);
+    const pooled = 1_000 * (question.bound ? bounds[question.bound] : events / of);
+    return { typical: pooled, low: 1_000 * bounds.lower, high: 1_000 * bounds.upper, worst: pooled };
   }
   const values = runs
     .map(question.of)
@@ -200,8 +211,18 @@ function rangeOfMiddle(sorted: readonly number[]): [number | null, number | null
   return [at(Math.floor(sorted.length / 2 - reach)), at(Math.ceil(sorted.length / 2 + reach))];
 }
 
+/** Nobody asks it of who is over a limit. */
+function held(run: Run): number | null {
+  return run.isOverLimit ? null : run.falselyHeld ? 1_000 : 0;
+}
+
 function heldBack(runs: readonly Run[]): Sample {
-  return { events: runs.filter((run) => run.falselyHeld).length, of: runs.length };
+  const good = runs.filter(({ isOverLimit }) => !isOverLimit);
+  return { events: good.filter(({ falselyHeld }) => falselyHeld).length, of: good.length };
+}
+
+function overLimit(runs: readonly Run[]): Sample {
+  return { events: runs.filter(({ isOverLimit }) => isOverLimit).length, of: runs.length };
 }
 
 /** null: nothing good was sent. */

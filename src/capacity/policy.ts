@@ -169,16 +169,17 @@ export function evaluate(
   if (changed) next = { ...next, changedAt: now };
   const reason = reasons.length > 0 ? reasons.join(" ") : "Nothing changed.";
   const numbers = harm
-    ? numbersOfHarm(limitOf(policy, harm), harm)
+    ? numbersOfHarm(limitOf(policy, harm, judged.state.capDay < watched.capDay), harm)
     : turned.reasons.length > 0
       ? numbersOfHealth(policy, days, dayPlus(latest, -1))
       : null;
   return { state: next, changed, reason, harm, numbers };
 }
 
-/** The limit that the harm is surely over, of the step that goes furthest. */
-function limitOf({ freeze, pause, shrink }: Policy, { measure, pauses, shrinks }: Harm): number {
-  return (shrinks ? shrink : pauses ? pause : freeze)[measure];
+/** Of the step that was taken: harm over the limit of a cut pauses first. */
+function limitOf({ freeze, pause, shrink }: Policy, harm: Harm, isCut: boolean): number {
+  const limit = isCut ? shrink : harm.pauses || harm.shrinks ? pause : freeze;
+  return limit[harm.measure];
 }
 
 /** What counts as evidence, and how much error the windows over it may make. */

@@ -18,6 +18,7 @@ import { BULK_STREAM, TRANSACTIONAL_STREAM } from "../rules/stream.ts";
 import { Agenda } from "./agenda.ts";
 import { LatestMail } from "./latest.ts";
 import { SimulatedBacklog } from "./line.ts";
+import { isOverLimit } from "./overlimit.ts";
 import { dayOf, type Harm } from "./policy/evidence.ts";
 import { type SuspiciousBurst, suspiciousBursts, weighed } from "./policy/sources.ts";
 import {
@@ -116,8 +117,10 @@ export type Run = {
   badBeforePause: number;
   /** From the counts that prove harm to the first step, in minutes; null: nothing bad was proven. */
   reactionMinutes: number | null;
-  /** A step was taken against the workspace before anything bad was sent. */
+  /** A step was taken against the workspace before anything bad was sent, and it is not over a limit. */
   falselyHeld: boolean;
+  /** Its own mail is worse than its scenario says, and over a limit. */
+  isOverLimit: boolean;
   /** How often the cap turned from rising to falling or back. */
   turns: number;
   /** Good mail: delivered, of that in the spam folder, told to come back later, refused for the address. */
@@ -157,6 +160,8 @@ type World = {
   lines: { transactional: SimulatedBacklog; automation: SimulatedBacklog; month: SimulatedBacklog };
   /** In this bin. */
   arrived: { transactional: number; automation: number };
+  /** In all, of each workload. */
+  wanted: Float64Array;
   /** null: no stream of the scenario has a source. */
   latest: LatestMail | null;
   agenda: Agenda;
@@ -269,6 +274,7 @@ function worldOf(
     badBeforePause: 0,
     reactionMinutes: null,
     falselyHeld: false,
+    isOverLimit: false,
     turns: 0,
     goodSent: 0,
     goodInboxed: 0,
@@ -282,6 +288,7 @@ function worldOf(
     scenario,
     events,
     workloads: workloadsOf(scenario, own),
+    wanted: new Float64Array(scenario.streams.length),
     providers: [],
     random: randomFor(own, OUTCOMES),
     reports: randomFor(own, REPORTS),
@@ -455,6 +462,7 @@ function arrive(world: World, bin: number): void {
     const count = workload.arrivals(binOfDay);
     if (count === 0) continue;
     today.demand += count;
+    world.wanted[stream] = (world.wanted[stream] as number) + count;
     if (!isAdvanced) advance(ledger, timeOf(bin));
     isAdvanced = true;
     if (workload.bulk) arriveBulk(world, bin, stream, count);
@@ -686,7 +694,7 @@ function noticeProof(world: World, bin: number): void {
 }
 
 function finish(world: World, end: number): Run {
-  const { run, lines, workloads, provenAt, reactedAt } = world;
+  const { policy, run, lines, workloads, wanted, provenAt, reactedAt } = world;
   for (const kind of ["transactional", "automation", "month"] as const) {
     const delays = run.delays[kind === "month" ? "automation" : kind];
     lines[kind].serve(lines[kind].waiting, (count, stream, arrived) => {
@@ -699,7 +707,9 @@ function finish(world: World, end: number): Run {
     run.delays[kind] = delays.slice(0, delays.findLastIndex((count) => count > 0) + 1);
   }
   if (provenAt !== null && reactedAt !== null) run.reactionMinutes = (reactedAt - provenAt) * BIN_MINUTES;
-  run.bursts = suspiciousBursts(world.policy, run.days);
+  run.bursts = suspiciousBursts(policy, run.days);
+  run.isOverLimit = isOverLimit(policy, workloads, wanted);
+  run.falselyHeld &&= !run.isOverLimit;
   return run;
 }
 

@@ -192,17 +192,20 @@ function harmChanges({ policy, state, days, now }: CapFacts): string[] {
   const aboutAll = measures.map((measure) => {
     const share = evidence[measure];
     const step = state.level === "normal" ? "freezes the cap" : "counts against the way back";
-    const distance =
-      share === 0 ? "there is no evidence of that" : `the evidence has come ${percent(share)} of the way`;
-    return `A ${measure} rate that is surely over ${percent(policy.freeze[measure])} ${step}: ${distance}.`;
+    return `A ${measure} rate that is surely over ${percent(policy.freeze[measure])} ${step}: ${distanceOf(share)}.`;
   });
   const aboutBulk = measures
     .filter((measure) => ofBulk[measure] > 0)
     .map(
       (measure) =>
-        `A ${measure} rate of the stream bulk that is surely over ${percent(policy.pause[measure])} pauses bulk mail: the evidence has come ${percent(ofBulk[measure])} of the way.`,
+        `A ${measure} rate of the stream bulk that is surely over ${percent(policy.pause[measure])} pauses bulk mail: ${distanceOf(ofBulk[measure])}.`,
     );
   return [...aboutAll, ...aboutBulk];
+}
+
+function distanceOf(share: number): string {
+  if (share === 0) return "there is no evidence of that";
+  return share < 1 ? `the evidence has come ${percent(share)} of the way` : "that is proven";
 }
 
 function timeOf(ms: number): string {

@@ -235,6 +235,8 @@ export function checkScenario(json: unknown): Scenario {
 
 export type SourceShare = readonly [name: string, share: number];
 
+export type Quality = { bounce: number; complaint: number };
+
 /** A stream with every default in place, for one workspace of the many that a scenario stands for. */
 export type Workload = {
   bulk: boolean;
@@ -243,6 +245,8 @@ export type Workload = {
   bounceAfter: Delay | null;
   complaint: number;
   complaintAfter: Delay;
+  /** What the scenario says, before workspaces differ. */
+  written: Quality;
   fblShare: number;
   /** The share of each known source in its mail. */
   sources: readonly SourceShare[];
@@ -313,6 +317,7 @@ function workloadOf(
     bounceAfter: stream.bounce_after ?? null,
     complaint: Math.min(1, stream.complaint * illness),
     complaintAfter: stream.complaint_after ?? COMPLAINT_AFTER,
+    written: { bounce: stream.bounce, complaint: stream.complaint },
     fblShare: stream.fbl_share ?? FBL_SHARE,
     sources: stream.source === undefined ? Object.entries(stream.sources ?? {}) : [[stream.source, 1]],
     begin(day, weekday, capDay) {

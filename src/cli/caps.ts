@@ -249,7 +249,7 @@ export async function showForecast(context: Context, options: ForecastOptions) {
       most.capDay,
       likely.reason,
     ]),
-    ["day", "cap", "sent", "held by", "level", "cap at most", "why"],
+    ["day", "cap", "sent", "held by", "level", "cap if used in full", "why"],
   );
   say(options, ahead, [...forecastInWords(ahead, days), "", text].join("\n"));
 }
@@ -259,7 +259,7 @@ function forecastInWords(ahead: Awaited<ReturnType<typeof forecast>>, days: numb
   if (!first || !last) return [];
   const held = ahead.filter(({ likely }) => likely.heldBy !== null).length;
   return [
-    `If traffic stays as in the last week, the cap is likely to go from ${sayCount(first.likely.capDay)} to ${sayCount(last.likely.capDay)} a day in ${days} ${days === 1 ? "day" : "days"}, and at most to ${sayCount(last.most.capDay)}.`,
+    `If traffic stays as in the last week, the cap is likely to go from ${sayCount(first.likely.capDay)} to ${sayCount(last.likely.capDay)} a day in ${days} ${days === 1 ? "day" : "days"}; if all of each cap is used, to ${sayCount(last.most.capDay)}.`,
     held === 0
       ? "Nothing is likely to wait."
       : `On ${held} of these days mail is likely to be held back; the column says by what.`,
@@ -269,7 +269,8 @@ function forecastInWords(ahead: Awaited<ReturnType<typeof forecast>>, days: numb
 export async function showFit({ sql, clock }: Context, options: FitOptions) {
   const fitted = fitCounts(await countsOfAll(sql, clock.now(), options.days));
   const { notes, workspaces, days } = fitted;
-  const about = `From ${days} days of mail of ${workspaces} workspaces:`;
+  const of = `${sayCount(workspaces)} ${workspaces === 1 ? "workspace" : "workspaces"}`;
+  const about = `From ${sayCount(days)} ${days === 1 ? "day" : "days"} of mail of ${of}:`;
   say(options, { summary: about, ...fitted }, [about, ...notes.map((note) => `  ${note}`)].join("\n"));
 }
 

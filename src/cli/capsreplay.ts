@@ -46,7 +46,7 @@ export async function showReplay(context: Context, options: ReplayOptions) {
     ...differences(all, actual, totals, ["Really", "This policy"]),
     ...(censored > 0
       ? [
-          `${censored} days are partly assumed (marked *): mail waited then, or more would have gone than really did.`,
+          `${censored === 1 ? "1 day is" : `${sayCount(censored)} days are`} partly assumed (marked *): mail waited then, or more would have gone than really did.`,
         ]
       : []),
   ];
@@ -147,22 +147,28 @@ function differences(
 ): string[] {
   if (all.length === 0) return [];
   const words = ({ sent, bad, waiting_hours, delayed, freezes, pauses, shrinks }: CapTotals) =>
-    `${sayCount(sent)} recipients sent to, ${sayCount(bad)} bounced or complained, ${sayCount(delayed)} waited (${sayCount(waiting_hours)} recipient-hours), ${freezes} freezes, ${pauses} pauses, ${shrinks} cuts`;
-  const change = (name: keyof CapTotals, what: string) => {
+    `${sayCount(sent)} recipients sent to, ${sayCount(bad)} bounced or complained, ${sayCount(delayed)} waited (${sayCount(waiting_hours)} recipient-hours), ${counted(freezes, "freeze")}, ${counted(pauses, "pause")}, ${counted(shrinks, "cut")}`;
+  const changes = (
+    [
+      ["bad", "bad e-mail"],
+      ["waiting_hours", "recipient-hour"],
+      ["freezes", "freeze"],
+      ["pauses", "pause"],
+      ["shrinks", "cut"],
+    ] as const
+  ).flatMap(([name, what]) => {
     const by = Math.round(after[name] - before[name]);
-    return by === 0 ? `as many ${what}` : `${sayCount(Math.abs(by))} ${by > 0 ? "more" : "fewer"} ${what}`;
-  };
-  const changes = [
-    change("bad", "bounces and complaints"),
-    change("waiting_hours", "recipient-hours of waiting"),
-    change("freezes", "freezes"),
-    change("pauses", "pauses"),
-  ];
+    return by === 0 ? [] : [counted(Math.abs(by), `${by > 0 ? "more" : "fewer"} ${what}`)];
+  });
   return [
     `${first}: ${words(before)}.`,
     `${second}: ${words(after)}.`,
-    `The difference: ${changes.join(", ")}.`,
+    changes.length === 0 ? "There is no difference." : `The difference: ${changes.join(", ")}.`,
   ];
+}
+
+function counted(count: number, what: string): string {
+  return `${sayCount(count)} ${what}${count === 1 ? "" : "s"}`;
 }
 
 function daysTable({ days }: Replay): string {

@@ -137,9 +137,7 @@ test("another policy on the same days", async () => {
   const other = await replayed(blind);
   expect(other.totals).toMatchObject({ sent: 90, pauses: 0, freezes: 0 });
   expect(other.steps.filter(({ level }) => level !== "normal")).toEqual([]);
-  expect(other.summary.join(" ")).toMatch(
-    /The difference: as many bounces and complaints, .* 1 fewer pauses/,
-  );
+  expect(other.summary.join(" ")).toMatch(/The difference: (.*, )?1 fewer pause[,.]/);
   const all = await line.json<{ workspaces: { workspace: string }[] }>("caps", "replay", "--policy", blind);
   expect(all.workspaces.map(({ workspace }) => workspace)).toEqual([ws.id]);
   const { out } = await line.postrider("caps", "replay", "--policy", blind, "--workspace", ws.id);

@@ -44,6 +44,23 @@ describe("a forecast", () => {
     expect(days.every(({ most }) => most.capDay <= 300)).toBe(true);
   });
 
+  test("does not take what strangers did for the sender's own rate", () => {
+    const source = {
+      name: "new.test",
+      attempted: 150,
+      bounced: 150,
+      complained: 0,
+      fblDelivered: 0,
+      usual: 0,
+    };
+    const attacked = { ...counts(dayPlus(today, -1), 390, 150), sources: [source] };
+    const days = [...week(240).slice(0, -1), { ...attacked, newSources: { usual: 0, latest: 0.2 } }];
+    const ahead = forecast(DEFAULT_POLICY, "pro", settled, days, null, NOW, 10);
+    expect(ahead.map(({ likely, most }) => [likely.level, most.level])).toEqual(
+      Array(10).fill(["normal", "normal"]),
+    );
+  });
+
   test("knows the ceiling of the plan and the end of an override", () => {
     const fixed = {
       minimum: null,

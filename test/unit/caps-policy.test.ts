@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { checkPolicy } from "../../src/capacity/policy/check.ts";
-import { dayOf, dayPlus, judgedOf, wilson } from "../../src/capacity/policy/evidence.ts";
+import { dayOf, dayPlus, findHarm, judgedOf, suspicion, wilson } from "../../src/capacity/policy/evidence.ts";
 import { unknownOf, withPostmaster } from "../../src/capacity/policy/health.ts";
 import {
   type CapState,
@@ -158,6 +158,17 @@ describe("harm", () => {
     expect(evaluate(patient, "pro", state, second, null, START).state.level).toBe("paused");
   });
 
+  test("the limit among the numbers is that of the step that was taken", () => {
+    const bad = counts(today, { delivered: 215, bounced: 55 });
+    const paused = run(settled(), [bad]);
+    expect(paused.reason).toMatch(/^Paused.*the limit is 6.00%.$/);
+    expect(paused.numbers).toMatchObject({ limit: 0.06 });
+    const more = counts(today, { delivered: 250, bounced: 120 });
+    const shrunk = run(paused.state, [more]);
+    expect(shrunk.reason).toMatch(/^Shrunk.*the limit is 8.00%.$/);
+    expect(shrunk.numbers).toMatchObject({ limit: 0.08 });
+  });
+
   test("what of yesterday's mail bounces after midnight counts against yesterday's mail", () => {
     const evening = counts(today, { delivered: 4_000, bounced: 120, lateBounced: 100 });
     const night = counts(dayPlus(today, 1), { delivered: 45, bounced: 7 });
@@ -175,6 +186,16 @@ describe("harm", () => {
     const later = run(before, [list], START + 300_000);
     expect(later.state.level).toBe("frozen");
     expect(later.reason).toMatch(/^Frozen. 100 bounces since 12:00 against 1000 tried/);
+  });
+
+  test("the evidence has come all the way where a step is due, and nowhere else", () => {
+    const watch = { since: today, judged: null, hours: [], error: policy.evidence.errors_per_month };
+    const half = Array.from({ length: 60 }, (_, n) => counts(today, { delivered: n, bounced: n }));
+    const some = Array.from({ length: 60 }, (_, n) => counts(today, { delivered: 400, bounced: n }));
+    for (const day of [...half, ...some]) {
+      const isDue = findHarm(policy, watch, [day], START) !== null;
+      expect(suspicion(policy, watch, [day], START).bounce >= 1).toBe(isDue);
+    }
   });
 
   test("refusals that come at once are no rate while the rest is on its way", () => {
@@ -231,6 +252,42 @@ describe("harm", () => {
     expect(level(0.2, 1_700)).toBe("normal");
     expect(level(0.6, 1_700)).toBe("paused");
     expect(level(0.2, 3_400)).not.toBe("normal");
+  });
+
+  /** Sign-ups of a domain to which the sender has never written. */
+  const forgedDay = (own: number, forged: number, latest: number, before = 2_000) => {
+    const mail = { delivered: own, bounced: forged };
+    const attempted = Math.round(latest * (before + own + forged));
+    const source = { name: "new.test", attempted, bounced: forged, complained: 0, fblDelivered: 0, usual: 0 };
+    return { ...counts(today, mail), sources: [source], newSources: { usual: 0, latest } };
+  };
+
+  test("a busy day of the sender's own mail makes no forged bounce count", () => {
+    const week = [1_500, 2_400, 1_700, 1_600, 1_500, 1_900, 1_800].map((delivered, n) =>
+      counts(dayPlus(today, n - 7), { delivered }),
+    );
+    const caps = settled({ capDay: 9_000 });
+    expect(run(caps, [...week, forgedDay(3_350, 400, 0.04)]).state.level).toBe("normal");
+    expect(run(caps, [...week, forgedDay(5_000, 400, 0.04)]).state.level).not.toBe("normal");
+    expect(run(caps, [...week, forgedDay(3_350, 400, 0.3, 12_400)]).state.level).not.toBe("normal");
+    // one busy day, such as the first of a list, does not shield the next
+    const list = counts(dayPlus(today, -1), { delivered: 5_000 });
+    expect(run(caps, [...week.slice(0, -1), list, forgedDay(5_000, 400, 0.04)]).state.level).not.toBe(
+      "normal",
+    );
+  });
+
+  test("bounces that begin to count later are not those of the hour in which they do", () => {
+    const caps = settled({ capDay: 9_000, hours: [] });
+    const before = counts(dayPlus(today, -1), { delivered: 2_000 });
+    const minor = run(caps, [before, forgedDay(2_000, 120, 0.1)]).state;
+    expect(minor).toMatchObject({ level: "normal", hours: [{ bounced: 3, left: 117 }] });
+    const major = forgedDay(2_040, 120, 0.6);
+    expect(run(minor, [before, major], START + 300_000).state.level).toBe("normal");
+    const more = forgedDay(2_040, 180, 0.6);
+    expect(run(minor, [before, more], START + 300_000).reason).toMatch(
+      /60 bounces since 12:00 against 100 tried/,
+    );
   });
 
   test("complaints after midnight are judged against the mail of a usual day", () => {

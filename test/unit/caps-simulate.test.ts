@@ -7,6 +7,7 @@ import { describe, expect, test } from "vitest";
 import { check, readAssertion } from "../../src/capacity/assertion.ts";
 import { measure, shareOver } from "../../src/capacity/measures.ts";
 import { checkPolicy } from "../../src/capacity/policy/check.ts";
+import { wilson } from "../../src/capacity/policy/evidence.ts";
 import { PolicyFile } from "../../src/capacity/policy/file.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/capacity/policy.ts";
 import { binomial, poisson, randomOf } from "../../src/capacity/random.ts";
@@ -329,6 +330,43 @@ describe("what is asked on the command line", () => {
     expect(found.false_freezes_per_1000.worst).toBe(10);
     expect(found.false_freezes_low.worst).toBeCloseTo(1.8, 0);
     expect(found.false_freezes_high.worst).toBeCloseTo(54.5, 0);
+  });
+
+  test("who sends mail over a limit is not a good workspace, and is counted apart", () => {
+    const read = scenario("night-bounces");
+    const dirty = simulate(DEFAULT_POLICY, read, 10, 21);
+    expect(dirty.changes.map(({ level }) => level)).toContain("frozen");
+    expect(dirty).toMatchObject({ isOverLimit: true, falselyHeld: false });
+    const clean = simulate(DEFAULT_POLICY, read, 10, 1);
+    expect(clean).toMatchObject({ isOverLimit: false, falselyHeld: false });
+    const { over_limit_per_1000, false_freezes_per_1000 } = measure([clean, dirty, clean, clean], false);
+    expect(over_limit_per_1000.typical).toBe(250);
+    expect(false_freezes_per_1000).toMatchObject({
+      typical: 0,
+      high: 1_000 * wilson({ events: 0, of: 3 }, 0.975).upper,
+    });
+    expect(measure([dirty], false).false_freezes_per_1000.worst).toBe(null);
+  });
+
+  test("strangers, a strict policy or a scenario over the limit make nobody a bad workspace", () => {
+    const strangers = simulate(
+      DEFAULT_POLICY,
+      withForgers(2, { perDay: 2_000, days: 5, hours: null }),
+      25,
+      1,
+    );
+    expect(strangers).toMatchObject({ isOverLimit: false, falselyHeld: true });
+    const strict = structuredClone(DEFAULT_POLICY);
+    Object.assign(strict.freeze, { bounce: 0.02 });
+    Object.assign(strict.healthy, { bounce: 0.015 });
+    const read = scenario("night-bounces");
+    const held = simulate(strict, read, 10, 36);
+    expect(held).toMatchObject({ isOverLimit: false, falselyHeld: true });
+    const streams = read.streams.map((stream) => ({ ...stream, bounce: 0.09 }));
+    expect(simulate(DEFAULT_POLICY, { ...read, streams }, 10, 1)).toMatchObject({
+      isOverLimit: false,
+      falselyHeld: true,
+    });
   });
 
   test("a policy that pauses at a single complaint holds good workspaces back", () => {

@@ -43,8 +43,16 @@ export type Harm = {
   isBulk: boolean;
 };
 
-/** Of the mail of a day, in recipients: tried for the first time, answered, and bounced at once. */
-type Progress = { tried: number; answered: number; bounced: number };
+/** Bounces and complaints of a day that do not count, see sources.ts. */
+export type LeftOut = { bounced: number; complained: number };
+export type WeighedCounts = DayCounts & { leftOut?: LeftOut; bulk?: WeighedBulk };
+type WeighedBulk = BulkCounts & { leftOut?: LeftOut };
+
+/**
+ * Of the mail of a day, in recipients: tried for the first time, answered, and bounced at once; `left`
+ * bounces do not count.
+ */
+type Progress = { tried: number; answered: number; bounced: number; left?: number };
 
 /** How far a day was at the first look in an hour: where a window starts. `hour` counts from 1970. */
 export type HourMark = Progress & { hour: number };
@@ -54,7 +62,7 @@ export type HourMark = Progress & { hour: number };
  * counts.
  */
 export type JudgedEvidence = JudgedProgress & { day: string; bulk?: JudgedProgress };
-type JudgedProgress = Progress & { complained: number };
+type JudgedProgress = Progress & { complained: number; leftComplained?: number };
 
 /** From where on evidence counts. */
 export type Watch = {
@@ -137,8 +145,15 @@ function atOnceOf({ bounced, lateBounced = 0 }: BulkCounts): number {
   return bounced - lateBounced;
 }
 
-function progressOf(counts: BulkCounts): Progress {
-  return { tried: triedOf(counts), answered: answeredOf(counts), bounced: atOnceOf(counts) };
+function progressOf(counts: WeighedBulk): Progress {
+  const left = counts.leftOut?.bounced ?? 0;
+  const progress = { tried: triedOf(counts), answered: answeredOf(counts), bounced: atOnceOf(counts) };
+  return left === 0 ? progress : { ...progress, left };
+}
+
+/** What did not count at a moment and does now: it came before. */
+function returned(leftThen = 0, leftNow = 0): number {
+  return Math.max(0, leftThen - leftNow);
 }
 
 /** What is known of the mail of the days `from` to `to`: of all of it, or of the stream `bulk`. */
@@ -225,7 +240,8 @@ function eachWindow(
     const number = dayNumberAt(n, day);
     if (number > today) continue;
     if (day < since) break;
-    const counts = ofBulk ? (bulk ?? NO_MAIL) : (days[n] as DayCounts);
+    const counts: WeighedBulk = ofBulk ? (bulk ?? NO_MAIL) : (days[n] as WeighedCounts);
+    const { leftOut } = counts;
     tried += triedOf(counts);
     answered += answeredOf(counts);
     atOnce += atOnceOf(counts);
@@ -233,19 +249,21 @@ function eachWindow(
       const start = hours[mark] as HourMark;
       if (start.hour < number * 24) break;
       if (start.hour >= number * 24 + 24) continue;
-      const of = trials(tried - start.tried, answered - start.answered);
-      const events = atOnce - start.bounced;
+      const before = returned(start.left, leftOut?.bounced);
+      const of = trials(tried - start.tried, answered - start.answered - before);
+      const events = atOnce - start.bounced - before;
       if (events > of * limits.bounce) visit("bounce", events, of, errorOfHour, start.hour * HOUR_MS);
     }
     complained += counts.complained;
     fblDelivered += counts.fblDelivered;
     if (judged && judgedOn === day) {
+      const before = judged.bounced + returned(judged.left, leftOut?.bounced);
       tried -= judged.tried;
-      answered -= judged.answered;
-      atOnce -= judged.bounced;
-      complained -= judged.complained;
+      answered -= judged.answered - judged.bounced + before;
+      atOnce -= before;
+      complained -= judged.complained + returned(judged.leftComplained, leftOut?.complained);
       // late bounces of that day prove nothing new: the step was taken on their mail
-      bounced += atOnceOf(counts) - judged.bounced;
+      bounced += atOnceOf(counts) - before;
     } else bounced += counts.bounced;
     const isLong = isYoung && (n === 0 || (days[n - 1] as DayCounts).day < since);
     if (!isLong && today - number >= policy.window_days) continue;
@@ -312,15 +330,12 @@ export function findHarm(
   now: number,
   ofBulk = false,
 ): Harm | null {
-  const { evidence, freeze, pause, shrink } = policy;
+  const { freeze, pause, shrink } = policy;
   let worst: (HarmProof & { reach: number; surplus: number }) | null = null;
   eachWindow(policy, watch, days, now, ofBulk, freeze, (measure, known, tried, error, since) => {
-    const eventsMin = measure === "bounce" ? evidence.bounces_min : evidence.complaints_min;
-    // what goes beyond the mail is of mail that was counted elsewhere
-    const events = Math.min(known, tried);
-    if (events < eventsMin || events <= tried * freeze[measure]) return;
-    const of = Math.max(tried, evidence.attempted_min);
-    const sample = sampleOf(events, of);
+    const { counted, sample } = toJudge(policy, measure, known, tried);
+    const { events, of } = sample;
+    if (counted < 1 || events <= tried * freeze[measure]) return;
     const alternatives = alternativesTo(freeze[measure]);
     const surplus = logEvidence(sample, freeze[measure], alternatives) + Math.log(error);
     if (surplus < 0) return;
@@ -333,6 +348,19 @@ export function findHarm(
     worst = { measure, sample, error, since, pauses, shrinks, reach, surplus };
   });
   return worst && harmOf(policy, worst, ofBulk, now);
+}
+
+/** A window as it is judged; `counted`: of the events that a step needs, at 1 or more there are as many. */
+function toJudge(
+  { evidence }: Policy,
+  measure: Measure,
+  known: number,
+  tried: number,
+): { counted: number; sample: Sample } {
+  // what goes beyond the mail is of mail that was counted elsewhere
+  const events = Math.min(known, tried);
+  const eventsMin = measure === "bounce" ? evidence.bounces_min : evidence.complaints_min;
+  return { counted: events / eventsMin, sample: sampleOf(events, Math.max(tried, evidence.attempted_min)) };
 }
 
 type HarmProof = Pick<Harm, "measure" | "sample" | "since" | "pauses" | "shrinks"> & { error: number };
@@ -359,8 +387,9 @@ export function suspicion(
   const found = { bounce: 0, complaint: 0 };
   eachWindow(policy, watch, days, now, ofBulk, limits, (measure, events, of, error) => {
     const alternatives = alternativesTo(policy.freeze[measure]);
-    const reached = logEvidence(sampleOf(events, of), limits[measure], alternatives);
-    found[measure] = Math.max(found[measure], Math.min(1, reached / -Math.log(error)));
+    const { counted, sample } = toJudge(policy, measure, events, of);
+    const reached = logEvidence(sample, limits[measure], alternatives) / -Math.log(error);
+    found[measure] = Math.max(found[measure], Math.min(1, reached, counted));
   });
   return found;
 }
@@ -397,8 +426,10 @@ export function judgedOf(counts: DayCounts): JudgedEvidence {
   return { day, ...judgedPart(counts), ...(hasBulk && { bulk: judgedPart(bulk) }) };
 }
 
-function judgedPart(counts: BulkCounts): JudgedProgress {
-  return { ...progressOf(counts), complained: counts.complained };
+function judgedPart(counts: WeighedBulk): JudgedProgress {
+  const leftComplained = counts.leftOut?.complained ?? 0;
+  const judged = { ...progressOf(counts), complained: counts.complained };
+  return leftComplained === 0 ? judged : { ...judged, leftComplained };
 }
 
 /** A day that is no reason to hold a workspace back any longer: probably well below the freeze rates. */

@@ -10,7 +10,7 @@
  */
 
 import type { DayCounts, SourceCounts } from "../../record/workspaces/caps.ts";
-import { isDoubted, type Measure, type Watch } from "./evidence.ts";
+import { isDoubted, type LeftOut, type Measure, type Watch, type WeighedCounts } from "./evidence.ts";
 import type { Policy } from "./file.ts";
 
 /** So many together are few: an attack over more has to look like a list. */
@@ -21,6 +21,7 @@ const NOISE_WIDTHS = 2.5;
 const USUAL_SHARE_MAX = 0.75;
 /** A group that comes on top of the usual mail is most of the mail beyond this share. */
 const ADDED_SHARE_MAX = 0.5;
+const BUSY_DAY_SHARE_MAX = 0.2;
 const NAMES_SHOWN = 3;
 const MEASURES = ["bounce", "complaint"] as const;
 const MAIL = { bounce: "attempted", complaint: "fblDelivered" } as const;
@@ -41,7 +42,7 @@ export function weighed(
   watch: Watch,
   days: readonly DayCounts[],
   now: number,
-): readonly DayCounts[] {
+): readonly WeighedCounts[] {
   if (!days.some(({ sources = [] }) => sources.length > 0)) return days;
   const bursts = suspiciousBursts(policy, days);
   if (bursts.length === 0) return days;
@@ -61,14 +62,13 @@ export function weighed(
   });
 }
 
-type Events = Pick<DayCounts, "bounced" | "complained">;
-
 /** Nobody says in which stream the excess was: it counts in none. */
-function without({ bounced, complained }: Events, excess: Events): Events {
-  return {
-    bounced: Math.max(0, bounced - excess.bounced),
-    complained: Math.max(0, complained - excess.complained),
+function without({ bounced, complained }: LeftOut, excess: LeftOut): LeftOut & { leftOut: LeftOut } {
+  const leftOut = {
+    bounced: Math.min(bounced, excess.bounced),
+    complained: Math.min(complained, excess.complained),
   };
+  return { bounced: bounced - leftOut.bounced, complained: complained - leftOut.complained, leftOut };
 }
 
 /** At most one a day and measure. */
@@ -80,29 +80,40 @@ export function suspiciousBursts(policy: Policy, days: readonly DayCounts[]): Su
       const counts = days[n] as DayCounts;
       const total = measure === "bounce" ? counts.bounced : counts.complained;
       if (!counts.sources || total <= policy.evidence.source_events) continue;
-      if (isMoreThanUsual(days, n, policy.window_days, MAIL[measure])) continue;
-      const burst = burstOf(policy, measure, counts, total, groupsOf(counts));
+      const added = addedShareOn(days, n, policy.window_days, MAIL[measure]);
+      if (added === null) continue;
+      const burst = burstOf(policy, measure, counts, total, groupsOf(counts, added), added);
       if (burst) found.push(burst);
     }
   }
   return found.sort((a, b) => (a.day < b.day ? -1 : a.day > b.day ? 1 : 0));
 }
 
-/** Most mail of the day comes on top of that of the days before: strangers do not send so much. */
-function isMoreThanUsual(
+/**
+ * So much of the latest mail beyond its usual share a group may have on a day; null: most mail of the day
+ * comes on top of that of the days before, and strangers do not send so much. Where it does so only against
+ * the mean, as on a busy day of the sender's own, the group must show that it is not what came on top.
+ */
+function addedShareOn(
   days: readonly DayCounts[],
   place: number,
   windowDays: number,
   mail: "attempted" | "fblDelivered",
-): boolean {
-  let [before, daysWithMail] = [0, 0];
+): number | null {
+  let [before, daysWithMail, busiest, busy] = [0, 0, 0, 0];
   for (let n = Math.max(0, place - windowDays); n < place; n++) {
     const count = (days[n] as DayCounts)[mail];
     before += count;
     if (count > 0) daysWithMail++;
+    busy = Math.max(busy, Math.min(busiest, count));
+    busiest = Math.max(busiest, count);
   }
+  if (daysWithMail === 0) return ADDED_SHARE_MAX;
   const count = (days[place] as DayCounts)[mail];
-  return daysWithMail > 0 && count - before / daysWithMail > ADDED_SHARE_MAX * count;
+  const isMostAbove = (usual: number) => count - usual > ADDED_SHARE_MAX * count;
+  // the busiest day may have been the first of the same list
+  if (isMostAbove(busy === 0 ? busiest : busy)) return null;
+  return isMostAbove(before / daysWithMail) ? BUSY_DAY_SHARE_MAX : ADDED_SHARE_MAX;
 }
 
 /** Sources that are judged together. `usual` is their share of the mail before the day, `latest` of late. */
@@ -121,6 +132,7 @@ function burstOf(
   counts: DayCounts,
   total: number,
   groups: readonly Group[],
+  added: number,
 ): SuspiciousBurst | null {
   const mostWith = (events: number, usual: number): number => {
     const others = Math.max(0, total - events);
@@ -131,14 +143,17 @@ function burstOf(
   const few: Group[] = [];
   let [events, usual, latest] = [0, 0, 0];
   for (const group of groups) {
-    const alone = isMinor(group.usual, group.latest, group.isKnown)
+    const alone = isMinor(group.usual, group.latest, group.isKnown, added)
       ? mostWith(group.events, group.usual)
       : total;
     if (alone < least) {
       least = alone;
       loudest = [group];
     }
-    if (few.length >= FEW_SOURCES || !isMinor(usual + group.usual, latest + group.latest, group.isKnown))
+    if (
+      few.length >= FEW_SOURCES ||
+      !isMinor(usual + group.usual, latest + group.latest, group.isKnown, added)
+    )
       continue;
     few.push(group);
     events += group.events;
@@ -165,9 +180,9 @@ function fairShare(usual: number, others: number): number {
 }
 
 /** Where nobody knows what is usual, most of the latest mail may be what is. */
-function isMinor(usual: number, latest: number, isKnown: boolean): boolean {
-  if (!isKnown) return latest <= ADDED_SHARE_MAX;
-  return usual <= USUAL_SHARE_MAX && latest - usual <= ADDED_SHARE_MAX * (1 - usual);
+function isMinor(usual: number, latest: number, isKnown: boolean, added: number): boolean {
+  if (!isKnown) return latest <= added;
+  return usual <= USUAL_SHARE_MAX && latest - usual <= added * (1 - usual);
 }
 
 function wording(names: readonly string[]): string {
@@ -181,7 +196,7 @@ function groupsIn(
   measure: Measure,
   { window_days }: Policy,
   days: readonly DayCounts[],
-): (counts: DayCounts) => Group[] {
+): (counts: DayCounts, added: number) => Group[] {
   const event = measure === "bounce" ? "bounced" : "complained";
   const mail = MAIL[measure];
   const lately = days.slice(-window_days);
@@ -203,7 +218,7 @@ function groupsIn(
     }
     return allBefore === 0 ? undefined : (before.get(name) ?? 0) / allBefore;
   };
-  return (counts) => {
+  return (counts, added) => {
     const known: Group[] = [];
     const strange: Group[] = [];
     for (const one of counts.sources ?? []) {
@@ -221,7 +236,7 @@ function groupsIn(
       else known.push(group);
     }
     const ofNew = measure === "bounce" ? counts.newSources : undefined;
-    return [...known, ...together(strange, ofNew)].sort(byLoudness);
+    return [...known, ...together(strange, ofNew, added)].sort(byLoudness);
   };
 }
 
@@ -229,7 +244,11 @@ function groupsIn(
  * All new sources as one, unless most of the mail goes to new ones anyway: then the loudest of them are few
  * among many.
  */
-function together(strange: readonly Group[], ofNew: DayCounts["newSources"]): readonly Group[] {
+function together(
+  strange: readonly Group[],
+  ofNew: DayCounts["newSources"],
+  added: number,
+): readonly Group[] {
   if (strange.length === 0) return [];
   const inOrder = [...strange].sort(byLoudness);
   const usual = ofNew?.usual ?? 0;
@@ -237,7 +256,7 @@ function together(strange: readonly Group[], ofNew: DayCounts["newSources"]): re
     ofNew?.latest ?? 0,
     sum(strange, (one) => one.latest),
   );
-  if (!isMinor(usual, latest, true)) return strange;
+  if (!isMinor(usual, latest, true, added)) return strange;
   const names = inOrder.flatMap((one) => one.names);
   return [{ names, events: sum(strange, eventsOf), usual, latest, isKnown: true }];
 }

@@ -72,12 +72,15 @@ function ofBad(under: string, measures: Measures): string[] {
 
 function ofGood(
   under: string,
-  { false_freezes_per_1000: held }: Measures,
+  { false_freezes_per_1000: held, over_limit_per_1000: over }: Measures,
   runs: number,
   days: number,
 ): string {
+  const bad = Math.round(((over.typical ?? 0) * runs) / 1_000);
+  const isOver = `${sayCount(bad)} of ${sayCount(runs)} ${bad === 1 ? "sends" : "send"} mail over a limit`;
+  if (held.typical === null) return `${under} no workspace is good: ${isOver}.`;
   const [low, high] = [held.low, held.high].map((one) => sayMeasured("false_freezes_per_1000", one));
-  return `${under} ${sayMeasured("false_freezes_per_1000", held.typical)} of 1,000 such workspaces are held back in ${days} days (${low} to ${high} with 95% confidence, from ${sayCount(runs)}).`;
+  return `${under} ${sayMeasured("false_freezes_per_1000", held.typical)} of 1,000 such workspaces are held back in ${days} days (${low} to ${high} with 95% confidence, from ${sayCount(runs - bad)})${bad > 0 ? `; ${isOver}, not counted here` : ""}.`;
 }
 
 function ofGoodMail(measures: Measures): string {
