@@ -22,7 +22,7 @@ type Ids = {
 };
 
 const MARK = "none of your business";
-const NO_PARTS = { serverSecret: "no secret at all", door: {} } as unknown as ConsoleParts;
+const NO_PARTS = { serverSecret: "no secret at all", apiUrl: "", door: {} } as unknown as ConsoleParts;
 const TABLE = callTable(NO_PARTS, {} as Sessions, { url: "" });
 const POLICY = {};
 

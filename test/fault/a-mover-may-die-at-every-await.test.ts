@@ -65,8 +65,8 @@ class Life {
 
 /** The lines of the code that lead here. */
 function placeNow(): string {
-  const lines = (new Error().stack ?? "").split("\n");
-  return lines.flatMap((line) => /\/src\/(\S+?:\d+:\d+)/.exec(line)?.[1] ?? []).join(" < ");
+  const lines = (new Error().stack ?? "").split("\n").filter((line) => !line.includes("/node_modules/"));
+  return lines.flatMap((line) => /\/(?:src|dist)\/(\S+?:\d+:\d+)/.exec(line)?.[1] ?? []).join(" < ");
 }
 
 type Query = PromiseLike<unknown> & object;

@@ -592,25 +592,25 @@ export const WRITERS: readonly Writer[] = [
       });
     }),
   ),
-  writer("mail/keeping.ts packDeferred", ({ sql }, rows) =>
+  writer("mail/keeperwork.ts packDeferred", ({ sql }, rows) =>
     onlyOne(sql, "pack", rows.now, (tx) => packDeferred(tx, rows.now, MOST, baggingOf(rows))),
   ),
-  writer("mail/keeping.ts packScheduled", ({ sql }, rows) =>
+  writer("mail/keeperwork.ts packScheduled", ({ sql }, rows) =>
     onlyOne(sql, "pack", rows.now, (tx) => packScheduled(tx, rows.now, MOST, baggingOf(rows))),
   ),
-  writer("mail/keeping.ts renewGrant", ({ sql }, rows) => {
+  writer("mail/keeperwork.ts renewGrant", ({ sql }, rows) => {
     const bag = rows.pick(someBags(rows));
     return renewGrant(sql, heldOf(bag), rows.some(bag.emailIds), rows.now);
   }),
-  writer("mail/keeping.ts release", ({ sql }, rows) =>
+  writer("mail/keeperwork.ts release", ({ sql }, rows) =>
     sql.begin((tx) => release(tx, rows.workspace().id, rows.now, rows.pick([2, MOST]), baggingOf(rows))),
   ),
   writer("mail/queueshards.ts setShards", ({ sql }, rows) => setShards(sql, rows.pick([1, 2]))),
   writer("mail/queueshards.ts leaveClosedShards", ({ sql }, rows) =>
     leaveClosedShards(sql, rows.pick([1, 2]), rows.date, MOST),
   ),
-  writer("mail/keeping.ts unqueueOtherEpochs", ({ sql }) => unqueueOtherEpochs(sql, 0, "epoch-3", MOST)),
-  writer("mail/keeping.ts endExpiredLeases", ({ sql }) => endExpiredLeases(sql, new Date(), MOST)),
+  writer("mail/keeperwork.ts unqueueOtherEpochs", ({ sql }) => unqueueOtherEpochs(sql, 0, "epoch-3", MOST)),
+  writer("mail/keeperwork.ts endExpiredLeases", ({ sql }) => endExpiredLeases(sql, new Date(), MOST)),
   writer("workspaces/keys.ts insertKey", ({ sql }, rows) => {
     const key = {
       workspaceId: rows.workspace().id,

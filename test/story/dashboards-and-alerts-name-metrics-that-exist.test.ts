@@ -12,7 +12,7 @@ import { scrape } from "../rig/scrape.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const RULES = `${ROOT}/ops/prometheus/postrider.yml`;
-const ROLES = `${ROOT}/src/process/roles`;
+const ROLES = `${ROOT}/dist/process/roles`;
 const read = (path: string): string => readFileSync(`${ROOT}/${path}`, "utf8");
 const hasPromtool = (() => {
   try {
@@ -29,7 +29,8 @@ let families: ReadonlySet<string>;
 beforeAll(async () => {
   engine = await startEngine(["api"], { settings: { METRICS_PORT: "0" } });
   // what the other roles count is told when they are loaded
-  await Promise.all(readdirSync(ROLES).map((file) => import(join(ROLES, file))));
+  const roles = readdirSync(ROLES).filter((file) => file.endsWith(".js"));
+  await Promise.all(roles.map((file) => import(join(ROLES, file))));
   families = (await scrape(`http://127.0.0.1:${engine.metricsPort}/metrics`)).families;
 });
 afterAll(() => engine.stop());
