@@ -23,7 +23,7 @@ const HESITATION_SECONDS = [0, 0, 0.002, 0.005, 0.01];
 /** Tables whose rows one transaction may wait for in several statements, and why that is no ring. */
 const IN_TURNS: Record<string, string> = {
   attachment: "a statement for each, in the order of the keys",
-  overload: "a statement for each: backlog, then disk",
+  brake: "a statement for each: backlog, then disk",
   claim: "the second statement changes what the first one took",
   tls_report_in: "a statement for each, in the order of the keys",
 };
