@@ -64,7 +64,7 @@ export async function claimRuns(
     where r.workspace_id = ready.workspace_id and r.id = ready.id and w.id = r.workspace_id
     returning r.workspace_id as "workspaceId", w.handle, r.id, r.automation_id as "automationId", r.version,
       r.audience_id as "audienceId", r.contact_id as "contactId", r.event_id as "eventId", r.position, r.seq,
-        r.claims,
+      r.claims,
       r.stepped_at as "steppedAt", r.created_at as "createdAt", r.is_held as "isHeld"`;
   return rows.map(({ isHeld, steppedAt, ...run }) =>
     isHeld || !steppedAt ? { isHeld: true } : { ...run, steppedAt, isHeld: false },
@@ -114,7 +114,7 @@ export async function moveRuns(sql: Sql, moves: readonly RunMove[]): Promise<Set
         ${of((m) => m.seq)}::int[],
         ${of((m) => m.at)}::timestamptz[], ${textsOf((m) => m.position)}, ${textsOf((m) => m.next)},
         ${of((m) => m.isOn)}::bool[], ${of((m) => m.wakeAt)}::timestamptz[],
-          ${of((m) => m.steppedAt)}::timestamptz[],
+        ${of((m) => m.steppedAt)}::timestamptz[],
         ${of((m) => m.state)}::text[], ${textsOf((m) => m.reason)}, ${of((m) => m.kind)}::text[],
         ${textsOf((m) => m.result)}, ${textsOf((m) => m.detail)}, ${of((m) => m.beganAt)}::timestamptz[])
         as g(workspace_id, id, seq, at, position, next, is_on, wake_at, stepped_at, state, reason, kind,
@@ -126,7 +126,7 @@ export async function moveRuns(sql: Sql, moves: readonly RunMove[]): Promise<Set
     ), moved as (
       update run r set seq = r.seq + 1, position = g.next, stepped_at = g.stepped_at,
         wake_at = case when g.is_on then r.wake_at else g.wake_at end, claims = 0, state = g.state,
-          reason = g.reason,
+        reason = g.reason,
         ended_at = case when g.state <> 'active' then g.at end
       from given g, held
       where r.workspace_id = held.workspace_id and r.id = held.id and g.workspace_id = held.workspace_id
@@ -319,8 +319,8 @@ export async function readEvents(sql: Sql, runs: readonly ClaimedRun[]): Promise
   return typed(sql, eventOfRunRow)`
     select e.workspace_id as "workspaceId", e.id, e.name, e.properties from event e
     join unnest(${runs.map((r) => r.workspaceId)}::uuid[], ${runs.map((r) => r.contactId)}::uuid[],
-                ${runs.map((r) => r.eventId)}::text[]) as r(workspace_id, contact_id, id) using (workspace_id,
-                  contact_id, id)`;
+                ${runs.map((r) => r.eventId)}::text[]) as r(workspace_id, contact_id, id)
+      using (workspace_id, contact_id, id)`;
 }
 
 const contactOfRunRow = { ...personRow, workspaceId: text, isArchived: boolean };
@@ -532,7 +532,7 @@ function runColumns(sql: Sql) {
     (select email from contact c where c.workspace_id = r.workspace_id
       and c.id = r.contact_id) as "contactEmail",
     r.state, r.reason, r.position, r.wake_at as "wakeAt", r.created_at as "createdAt",
-      r.ended_at as "endedAt"`;
+    r.ended_at as "endedAt"`;
 }
 
 /**

@@ -32,7 +32,7 @@ export async function owedConfirmations(
   return typed(sql, owedConfirmationRow)`
     select f.workspace_id as "workspaceId", w.handle, c.audience_id as "audienceId", a.name as "audienceName",
            f.contact_id as "contactId", c.email, c.first_name as "firstName", c.last_name as "lastName",
-             f.asked_at as "askedAt"
+           f.asked_at as "askedAt"
     from confirmation f
     join workspace w on w.id = f.workspace_id
     join contact c on c.workspace_id = f.workspace_id and c.id = f.contact_id

@@ -227,7 +227,7 @@ export function insertContacts(tx: Tx | Sql, contacts: readonly Contact[]): Stat
                 ${textsOf((c) => c.lastName)}, ${textsOf((c) => JSON.stringify(c.properties))},
                 ${textsOf((c) => arrayText(c.tags))}, ${of((c) => c.status)}::text[],
                 ${of((c) => c.createdAt.toISOString())}::timestamptz[],
-                  ${of((c) => c.updatedAt.toISOString())}::timestamptz[],
+                ${of((c) => c.updatedAt.toISOString())}::timestamptz[],
                 ${of((c) => c.archivedAt?.toISOString() ?? null)}::timestamptz[])
       as c(workspace_id, id, audience_id, identity, email, first_name, last_name, properties, tags, status,
            created_at, updated_at, archived_at)`;
@@ -261,7 +261,7 @@ export function insertConsents(tx: Tx | Sql, consents: readonly NewConsent[]): S
     select * from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.contactId)}::uuid[],
       ${of((c) => c.id)}::uuid[],
       ${of((c) => c.kind)}::text[], ${textsOf((c) => c.source)},
-        ${of((c) => c.capturedAt.toISOString())}::timestamptz[],
+      ${of((c) => c.capturedAt.toISOString())}::timestamptz[],
       ${textsOf((c) => c.ipAddress)}, ${textsOf((c) => c.userAgent)}, ${textsOf((c) => c.wording)},
       ${textsOf((c) => c.textVersion)}, ${of((c) => c.keyId)}::uuid[],
       ${of((c) => c.recordedAt.toISOString())}::timestamptz[])`;
@@ -383,7 +383,7 @@ export function deleteContacts(
 function columns(sql: Tx | Sql) {
   return sql`c.workspace_id as "workspaceId", c.id, c.audience_id as "audienceId", c.identity, c.email,
     c.first_name as "firstName", c.last_name as "lastName", c.properties, c.tags, c.status,
-      c.created_at as "createdAt",
+    c.created_at as "createdAt",
     c.updated_at as "updatedAt", c.archived_at as "archivedAt"`;
 }
 

@@ -320,7 +320,7 @@ async function saveRedacted(
       updated_at = ${now}
     from unnest(${ids}::uuid[], ${redacted.map(({ head }) => JSON.stringify(head))}::text[],
                 ${redacted.map(({ status }) => status)}::text[],
-                  ${redacted.map(({ marks }) => marks)}::text[],
+                ${redacted.map(({ marks }) => marks)}::text[],
                 ${redacted.map(({ history }) => (history ? JSON.stringify(history) : null))}::text[])
       as s(id, head, status, marks, history)
     where e.workspace_id = ${workspaceId} and e.id = s.id and e.id between ${ids[0] as string}

@@ -410,7 +410,7 @@ async function addReported(
     order by workspace_id, day
     on conflict (workspace_id, day, worker) do update set
       hard_bounced = t.hard_bounced + excluded.hard_bounced,
-        late_bounced = t.late_bounced + excluded.late_bounced,
+      late_bounced = t.late_bounced + excluded.late_bounced,
       soft_bounced = t.soft_bounced + excluded.soft_bounced, blocked = t.blocked + excluded.blocked,
-        complained = t.complained + excluded.complained`;
+      complained = t.complained + excluded.complained`;
 }

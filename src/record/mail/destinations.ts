@@ -65,7 +65,7 @@ export async function suspendDestination(
     values (${destination}, '', 'suspended', ${until}, ${reason}, 'operator', ${now}, ${now})
     on conflict (destination, source, kind) do update set
       until = excluded.until, reason = excluded.reason, set_by = 'operator',
-        changed_at = excluded.changed_at`;
+      changed_at = excluded.changed_at`;
 }
 
 /** Of a rule: it never shortens what is there. */

@@ -23,7 +23,7 @@ export function insertDue(tx: Tx | Sql, due: readonly Due[]): Statement {
     insert into due (workspace_id, email_id, at, why, bulk, stream, weight, bytes)
     select * from unnest(${of((d) => d.workspaceId)}::uuid[], ${of((d) => d.emailId)}::uuid[],
       ${of((d) => new Date(d.at).toISOString())}::timestamptz[], ${of((d) => d.why)}::text[],
-        ${of((d) => d.bulk)}::bool[],
+      ${of((d) => d.bulk)}::bool[],
       ${of((d) => `"${d.stream}"`)}::text[],
       ${of((d) => d.weight)}::int[], ${of((d) => d.bytes)}::int[])`;
 }

@@ -30,7 +30,7 @@ export async function takeClaims(tx: Tx, claims: readonly Claim[], given: number
       select * from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.scope)}::text[],
         ${of((c) => c.key)}::text[],
         ${of((c) => c.digest)}::text[], ${of((c) => c.answer)}::text[]) with ordinality as a(workspace_id,
-          scope, key, digest, answer, n)
+        scope, key, digest, answer, n)
     ), taken as (
       insert into claim as held (workspace_id, scope, key, digest, answer, created_at)
       select workspace_id, scope, key, decode(digest, 'hex'), answer::json, ${nowIn(tx, given)} from asked
@@ -62,7 +62,7 @@ export async function findClaims(
     from claim c
     join unnest(${claims.map((c) => c.workspaceId)}::uuid[], ${claims.map((c) => c.scope)}::text[],
                 ${claims.map((c) => c.key)}::text[]) as a(workspace_id, scope, key) using (workspace_id,
-                  scope, key)
+                scope, key)
     where c.created_at > ${nowIn(sql, given)} - make_interval(hours => ${CLAIM_HOURS})`;
 }
 
@@ -72,7 +72,7 @@ export function answerClaims(tx: Tx | Sql, claims: readonly Claim[]): Statement 
     update claim c set answer = a.answer::json
     from unnest(${claims.map((c) => c.workspaceId)}::uuid[], ${claims.map((c) => c.scope)}::text[],
                 ${claims.map((c) => c.key)}::text[],
-                  ${claims.map((c) => c.answer)}::text[]) as a(workspace_id, scope, key, answer)
+                ${claims.map((c) => c.answer)}::text[]) as a(workspace_id, scope, key, answer)
     where c.workspace_id = a.workspace_id and c.scope = a.scope and c.key = a.key`;
 }
 

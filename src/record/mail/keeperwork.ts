@@ -441,9 +441,9 @@ async function letWait(tx: Tx, waiting: readonly WaitingWorkspace[], now: number
     tx`insert into due (workspace_id, email_id, at, why, bulk, stream, weight, bytes)
        select * from unnest(${workspaceIds}::uuid[], ${emailIds}::uuid[],
          ${waiting.map((row) => new Date(row.at).toISOString())}::timestamptz[],
-           ${waiting.map((row) => row.why)}::text[],
+         ${waiting.map((row) => row.why)}::text[],
          ${waiting.map((row) => String(row.bulk))}::text[]::bool[],
-           ${waiting.map((row) => row.stream)}::text[], ${waiting.map((row) => row.weight)}::int[],
+         ${waiting.map((row) => row.stream)}::text[], ${waiting.map((row) => row.weight)}::int[],
          ${waiting.map((row) => row.bytes)}::int[])
        on conflict (workspace_id, email_id) do update set why = excluded.why, at = excluded.at,
          weight = excluded.weight,

@@ -104,9 +104,9 @@ export function addPartTallies(tx: Tx, worker: string, tallies: readonly PartTal
     from unnest(${of((t) => t.workspaceId)}::uuid[], ${of((t) => t.day)}::int[],
       ${named((t) => t.stream)}::text[],
       ${named((t) => t.provider)}::text[], ${named((t) => t.source)}::text[],
-        ${of((t) => t.attempted)}::int[],
+      ${of((t) => t.attempted)}::int[],
       ${of((t) => t.delivered)}::int[], ${of((t) => t.hardBounced)}::int[],
-        ${of((t) => t.lateBounced)}::int[],
+      ${of((t) => t.lateBounced)}::int[],
       ${of((t) => t.blocked)}::int[], ${of((t) => t.complained)}::int[], ${of((t) => t.fblDelivered)}::int[])
       as n(workspace_id, day, stream, provider, source, attempted, delivered, hard_bounced, late_bounced,
         blocked,
@@ -114,7 +114,7 @@ export function addPartTallies(tx: Tx, worker: string, tallies: readonly PartTal
     on conflict (workspace_id, day, worker, stream, provider, source) do update set
       attempted = t.attempted + excluded.attempted, delivered = t.delivered + excluded.delivered,
       hard_bounced = t.hard_bounced + excluded.hard_bounced,
-        late_bounced = t.late_bounced + excluded.late_bounced,
+      late_bounced = t.late_bounced + excluded.late_bounced,
       blocked = t.blocked + excluded.blocked, complained = t.complained + excluded.complained,
       fbl_delivered = t.fbl_delivered + excluded.fbl_delivered`;
 }

@@ -101,7 +101,7 @@ export async function viewShards(sql: Sql): Promise<ShardView[]> {
     )
     select shard, case when open.shard is null then 'draining' else 'open' end as state,
            coalesce(queued, 0) as queued, coalesce(held_back, 0) as held_back, coalesce(leased, 0) as leased,
-             oldest
+           oldest
     from open full join has using (shard) order by shard`;
 }
 

@@ -150,7 +150,7 @@ export async function readEmails(
 function columns(sql: Sql) {
   return sql`e.id, e.key_id as "keyId", e.bulk, e.stream, e.status, e.head, e.created_at as "createdAt", e.updated_at as "updatedAt",
     e.scheduled_at as "scheduledAt", e.sent_at as "sentAt", e.delivered_at as "deliveredAt",
-      e.delayed_at as "delayedAt",
+    e.delayed_at as "delayedAt",
     e.bounced_at as "bouncedAt", e.complained_at as "complainedAt", e.failed_at as "failedAt", e.attempts,
     d.why as "waitingFor", d.reply as "lastReply", d.domain as "lastDomain",
     d.held_by as "heldBy", h.reason as "heldFor",

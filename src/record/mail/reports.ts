@@ -33,7 +33,7 @@ export async function insertReports(sql: Sql, reports: readonly NewReport[]): Pr
     select id, source, handle, workspace_id, email_id, place, network, decode(raw, 'base64')
     from unnest(${of((r) => r.id)}::uuid[], ${of((r) => r.source)}::text[], ${of((r) => r.handle)}::text[],
                 ${of((r) => r.workspaceId)}::uuid[], ${of((r) => r.emailId)}::uuid[],
-                  ${of((r) => r.place)}::smallint[],
+                ${of((r) => r.place)}::smallint[],
                 ${texts(
                   sql,
                   reports.map((r) => r.network),

@@ -476,7 +476,7 @@ function insertDeferred(tx: Tx, deferred: readonly Settled[]) {
     from unnest(
       ${of((s) => s.bag.workspaceId)}::uuid[], ${of((s) => s.emailId)}::uuid[],
       ${of((s) => s.nextAt as number)}::float8[], ${of((s) => s.domain)}::text[],
-        ${of((s) => s.reply)}::text[],
+      ${of((s) => s.reply)}::text[],
       ${of((s) => s.heldBy ?? null)}::text[], ${of((s) => s.bag.id)}::uuid[]
     ) as d(workspace_id, email_id, at_ms, domain, reply, held_by, bag_id)
     join email e on e.workspace_id = d.workspace_id and e.id = d.email_id
@@ -503,7 +503,7 @@ function addTallies(tx: Tx, worker: string, tallies: readonly Tally[]) {
       deferred = t.deferred + excluded.deferred, hard_bounced = t.hard_bounced + excluded.hard_bounced,
       soft_bounced = t.soft_bounced + excluded.soft_bounced, blocked = t.blocked + excluded.blocked,
       failed = t.failed + excluded.failed, throttled = t.throttled + excluded.throttled,
-        fbl_delivered = t.fbl_delivered + excluded.fbl_delivered`;
+      fbl_delivered = t.fbl_delivered + excluded.fbl_delivered`;
 }
 
 function partsOf(settled: readonly Settled[]): PartTally[] {

@@ -27,5 +27,5 @@ export function addSources(tx: Tx, worker: string, counted: readonly CountedSour
     group by workspace_id, day, source order by workspace_id, day, source
     on conflict (workspace_id, day, source, worker) do update set
       complained = s.complained + excluded.complained,
-        fbl_delivered = s.fbl_delivered + excluded.fbl_delivered`;
+      fbl_delivered = s.fbl_delivered + excluded.fbl_delivered`;
 }

@@ -81,11 +81,11 @@ export function insertSuppressions(
     from unnest(${of((s) => s.workspaceId)}::uuid[], ${of((s) => s.id)}::uuid[],
       ${of((s) => s.hash.toString("hex"))}::text[],
                 ${of((s) => s.identity)}::text[], ${of((s) => s.email)}::text[],
-                  ${of((s) => s.scope)}::text[],
+                ${of((s) => s.scope)}::text[],
                 ${of((s) => s.reason)}::text[],
-                  ${of((s) => s.evidence?.slice(0, EVIDENCE_CHARS_MAX) ?? null)}::text[],
+                ${of((s) => s.evidence?.slice(0, EVIDENCE_CHARS_MAX) ?? null)}::text[],
                 ${of((s) => s.emailId)}::uuid[], ${of((s) => s.countedDay)}::int[],
-                  ${of((s) => Number(certain.has(s)))}::int[])
+                ${of((s) => Number(certain.has(s)))}::int[])
       with ordinality
       as s(workspace_id, id, hash, identity, email, scope, reason, evidence, email_id, counted_day, certain,
         n)
@@ -293,7 +293,7 @@ async function uncount(tx: Tx, workspaceId: string, counted: readonly UndoneCoun
     group by day order by day
     on conflict (workspace_id, day, worker) do update set
       hard_bounced = t.hard_bounced + excluded.hard_bounced,
-        late_bounced = t.late_bounced + excluded.late_bounced,
+      late_bounced = t.late_bounced + excluded.late_bounced,
       complained = t.complained + excluded.complained`;
   if (parts.all.length > 0) await addPartTallies(tx, UNDOING_WORKER, parts.all);
   if (sources.length > 0) await addSources(tx, UNDOING_WORKER, sources);

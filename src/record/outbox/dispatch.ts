@@ -183,9 +183,9 @@ export async function readSpans(
     with span as (
       select * from unnest(
         ${spans.map((s) => s.place)}::int[], ${spans.map((s) => s.workspaceId)}::uuid[],
-          ${spans.map((s) => s.id)}::uuid[],
+        ${spans.map((s) => s.id)}::uuid[],
         ${spans.map((s) => s.after)}::float8[], ${spans.map((s) => s.last)}::float8[],
-          ${spans.map((s) => s.most)}::int[]
+        ${spans.map((s) => s.most)}::int[]
       ) as s(place, workspace_id, webhook_id, after, last, most)
     ), scanned as (
       select s.place, s.webhook_id, s.after, s.most, o.*,
@@ -377,7 +377,7 @@ async function saveProgress(
       ${of((p) => firstOf.get(p.id)?.attemptId ?? null)}::uuid[],
       ${of((p) => seconds(firstOf.get(p.id)?.at ?? null))}::float8[]
     ) as g(id, cursor, missed, failures, delivered_at, failing_since, retry_at, is_gone, updated_at,
-      attempt_id, attempted_at)
+    attempt_id, attempted_at)
       on g.id = h.id
     -- one of its attempts is there, and so is all the rest;
     -- as a subquery with a limit it is one look-up in an index
@@ -394,7 +394,7 @@ async function saveProgress(
         select * from unnest(${replays.map((r) => r.workspaceId)}::uuid[],
           ${replays.map((r) => r.webhookId)}::uuid[],
           ${replays.map((r) => r.id)}::uuid[], ${replays.map((r) => r.cursor)}::float8[],
-            ${plainArray(replays.map((r) => r.isOver))}::bool[])
+          ${plainArray(replays.map((r) => r.isOver))}::bool[])
           as m(workspace_id, webhook_id, id, cursor, is_over)
         where m.webhook_id = any(${rows.map(({ id }) => id)}::uuid[])
       ), over as (
@@ -431,7 +431,7 @@ function upsertRows(tx: Tx, rows: readonly DeliveryRow[]) {
     from unnest(${of((r) => r.workspaceId)}::uuid[], ${of((r) => r.id)}::uuid[],
       ${of((r) => r.sequence)}::float8[],
         ${of((r) => r.at.toISOString())}::timestamptz[], ${of((r) => r.type)}::text[],
-          ${of((r) => r.subjectId)}::uuid[],
+        ${of((r) => r.subjectId)}::uuid[],
         ${of((r) => r.entry)}::int[], ${of((r) => r.detail)}::text[], ${of((r) => r.tries)}::int[],
         ${of((r) => seconds(r.dueAt))}::float8[], ${of((r) => seconds(r.failedAt))}::float8[])
       as r(workspace_id, webhook_id, sequence, at, type, subject_id, entry, detail, tries, due_at, failed_at)
@@ -496,7 +496,7 @@ function insertAttempts(tx: Tx, attempts: readonly WebhookAttempt[]) {
     from unnest(${of((a) => a.workspaceId)}::uuid[], ${of((a) => a.id)}::uuid[],
       ${of((a) => a.attemptId)}::uuid[],
         ${of((a) => a.sequence)}::float8[], ${of((a) => a.at / 1_000)}::float8[],
-          ${of((a) => a.status)}::int[],
+        ${of((a) => a.status)}::int[],
         ${of((a) => a.ms)}::int[], ${of((a) => a.error)}::text[], ${of((a) => a.response)}::text[],
         ${of((a) => a.subjectId)}::uuid[], ${of((a) => a.type)}::text[])
       as a(workspace_id, webhook_id, id, sequence, at, status, ms, error, response, subject_id, type)

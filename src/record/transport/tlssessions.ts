@@ -34,7 +34,7 @@ export async function addTlsSessions(sql: Sql, counted: readonly TlsSessions[]):
     select day, domain, policy, result, mx_host, mx_ip, source_ip, sum(sessions)
     from unnest(${plainArray(counted.map(({ day }) => day))}::int[], ${words((c) => c.domain)},
       ${words((c) => c.policy)}, ${words((c) => c.result)}, ${words((c) => c.mxHost)},
-        ${words((c) => c.mxIp)},
+      ${words((c) => c.mxIp)},
       ${words((c) => c.sourceIp)}, ${plainArray(counted.map(({ sessions }) => sessions))}::int[])
       as n(day, domain, policy, result, mx_host, mx_ip, source_ip, sessions)
     group by day, domain, policy, result, mx_host, mx_ip, source_ip

@@ -55,7 +55,7 @@ export async function noteLooks(sql: Sql | Tx, days: readonly DayRow[], now: num
     select n.workspace_id, n.day, ${new Date(now)}, n.counts from (
       select t.workspace_id, t.day,
              t.counts::int[] || case when t.day = ${today} then array[l.waiting, l.waiting_bulk] else array[0,
-               0] end
+             0] end
                || t.bulk::int[] as counts
       from unnest(${plainArray(seen.map(({ workspaceId }) => workspaceId))}::uuid[],
                   ${plainArray(seen.map(({ day }) => dayNumber(day)))}::int[], ${plainArray(counts)}::text[],

@@ -233,9 +233,9 @@ async function bulkOf(
   const rows = await typed(sql, { ...ofDayRow, ...bulkCountsRow })`
     select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day,
            sum(attempted)::int as attempted, sum(delivered)::int as delivered,
-             sum(hard_bounced)::int as bounced,
+           sum(hard_bounced)::int as bounced,
            sum(late_bounced)::int as "lateBounced", sum(blocked)::int as blocked,
-             sum(complained)::int as complained,
+           sum(complained)::int as complained,
            sum(fbl_delivered)::int as "fblDelivered"
     from part_tally where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}
       and stream = ${BULK}
@@ -253,7 +253,7 @@ async function sourcesOf(
     select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day,
       source as name,
            0 as attempted, 0 as bounced, sum(complained)::int as complained,
-             sum(fbl_delivered)::int as "fblDelivered"
+           sum(fbl_delivered)::int as "fblDelivered"
     from cap_source s
     where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}
       and exists (select from cap_source c where c.workspace_id = s.workspace_id and c.source = s.source
@@ -302,12 +302,12 @@ async function countsByDay(
   return typed(sql, dayRow)`
     select workspace_id as "workspaceId", to_char(date '1970-01-01' + day, 'YYYY-MM-DD') as day,
            sum(attempted)::int as attempted, sum(delivered)::int as delivered,
-             sum(hard_bounced)::int as bounced,
+           sum(hard_bounced)::int as bounced,
            sum(late_bounced)::int as "lateBounced",
            sum(blocked)::int as blocked, sum(soft_bounced)::int as soft, sum(throttled)::int as throttled,
            sum(complained)::int as complained, sum(fbl_delivered)::int as "fblDelivered",
            max(delayed)::int as delayed, coalesce(max(used), sum(attempted))::int as used,
-             max(used_bulk)::int as "usedBulk"
+           max(used_bulk)::int as "usedBulk"
     from (
       select workspace_id, day, attempted, delivered, hard_bounced, late_bounced, blocked, soft_bounced,
         throttled,
@@ -390,7 +390,7 @@ export async function saveDecision(sql: Sql, decision: Decision, now: Date): Pro
               ${policyVersion}, ${isTroubled}, ${now}::timestamptz::date)
       on conflict (workspace_id) do update set state = excluded.state, override = excluded.override,
         policy_version = excluded.policy_version, is_troubled = excluded.is_troubled,
-          evaluated_on = excluded.evaluated_on`;
+        evaluated_on = excluded.evaluated_on`;
     for (const change of changes) await insertCapChange(tx, workspaceId, change, now);
     if (parts) await savePartLimits(tx, workspaceId, parts.shares, parts.limits, now);
     if (!isNew) return { kind: "saved", version: null };
@@ -426,7 +426,7 @@ export async function insertCapChange(
     values (${workspaceId}, ${newId(now.getTime())}, ${now}, ${before.day}, ${after.day}, ${before.hour},
       ${after.hour}, ${level},
             ${reason}, ${counts === null ? null : JSON.stringify(counts)}::text::jsonb, ${policyVersion},
-              ${by})`;
+            ${by})`;
 }
 
 const capChangeRow = {

@@ -45,7 +45,7 @@ async function putChunk(tx: Tx, days: readonly NewPostmasterDay[], now: Date): P
     from unnest(${of((one) => one.workspaceId)}::uuid[], ${of((one) => one.domain)}::text[],
       ${of((one) => one.day)}::int[],
       ${of((one) => one.complaintRate)}::float8[], ${of((one) => one.delivered)}::int[],
-        ${of((one) => one.reputation)}::text[])
+      ${of((one) => one.reputation)}::text[])
       as n(workspace_id, domain, day, complaint_rate, delivered, reputation)
     order by workspace_id, domain, day
     on conflict (workspace_id, domain, day) do update set complaint_rate = excluded.complaint_rate,
@@ -61,7 +61,7 @@ async function putProviderChunk(tx: Tx, days: readonly NewPostmasterDay[], now: 
     from unnest(${of((one) => one.workspaceId)}::uuid[], ${of((one) => one.domain)}::text[],
       ${of((one) => one.day)}::int[],
       ${of((one) => one.provider)}::text[], ${of((one) => one.complaintRate)}::float8[],
-        ${of((one) => one.delivered)}::int[],
+      ${of((one) => one.delivered)}::int[],
       ${of((one) => one.reputation)}::text[])
       as n(workspace_id, domain, day, provider, complaint_rate, delivered, reputation)
     order by workspace_id, domain, day, provider

@@ -175,7 +175,7 @@ export async function noteLastUsed(
       select k.workspace_id, k.id, u.at from api_key k
       join unnest(${used.map((one) => one.workspaceId)}::uuid[], ${used.map((one) => one.keyId)}::uuid[],
                   ${used.map((one) => new Date(one.at).toISOString())}::timestamptz[]) as u(workspace_id, id,
-                    at)
+                  at)
         on k.workspace_id = u.workspace_id and k.id = u.id
       where k.last_used_at is null or k.last_used_at < u.at
       order by k.workspace_id, k.id for no key update of k

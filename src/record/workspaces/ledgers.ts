@@ -109,17 +109,17 @@ export function saveLedgers(tx: Tx | Sql, accounts: readonly Account[]): Stateme
   return tx`
     update ledger l set
       month = v.month, month_used = v.month_used, day = v.day, day_used = v.day_used,
-        cap_day_used = v.cap_day_used,
+      cap_day_used = v.cap_day_used,
       cap_day_bulk = v.cap_day_bulk, bucket = v.bucket, hour_used = v.hour_used::int[],
-        hour_bulk = v.hour_bulk::int[],
+      hour_bulk = v.hour_bulk::int[],
       waiting = v.waiting, waiting_bulk = v.waiting_bulk, next_release_at = v.next_release_at,
       streams = v.streams::jsonb, delayed = v.delayed, closed_day = v.closed_day, closed_used = v.closed_used,
-        closed_delayed = v.closed_delayed
+      closed_delayed = v.closed_delayed
     from unnest(
       ${of((a) => a.workspaceId)}::uuid[], ${of((a) => a.ledger.month)}::int[],
-        ${of((a) => a.ledger.monthUsed)}::int[],
+      ${of((a) => a.ledger.monthUsed)}::int[],
       ${of((a) => a.ledger.day)}::int[], ${of((a) => a.ledger.dayUsed)}::int[],
-        ${of((a) => a.ledger.capDayUsed)}::int[],
+      ${of((a) => a.ledger.capDayUsed)}::int[],
       ${of((a) => a.ledger.capDayBulk)}::int[], ${of((a) => a.ledger.bucket)}::int[],
       ${of((a) => slots(a.ledger.hourUsed))}::text[], ${of((a) => slots(a.ledger.hourBulk))}::text[],
       ${of((a) => a.ledger.waiting)}::int[], ${of((a) => a.ledger.waitingBulk)}::int[],
@@ -128,7 +128,7 @@ export function saveLedgers(tx: Tx | Sql, accounts: readonly Account[]): Stateme
       ${of((a) => a.ledger.delayed)}::int[], ${of((a) => a.ledger.closedDay)}::int[],
       ${of((a) => a.ledger.closedUsed)}::int[], ${of((a) => a.ledger.closedDelayed)}::int[]
     ) as v(workspace_id, month, month_used, day, day_used, cap_day_used, cap_day_bulk, bucket, hour_used,
-      hour_bulk,
+    hour_bulk,
            waiting, waiting_bulk, streams, next_release_at, delayed, closed_day, closed_used, closed_delayed)
     where l.workspace_id = v.workspace_id`;
 }
@@ -146,12 +146,12 @@ function columns(sql: Tx | Sql) {
       and s.undone_at is null) as suppresses,
     l.cap_day as "grownCapDay",
     l.cap_hour as "grownCapHour", l.reserved_share as "reservedShare", w.streams,
-      l.stream_shares as "streamShares",
+    l.stream_shares as "streamShares",
     l.streams as "streamsUsed", l.month, l.month_used as "monthUsed", l.day,
     l.day_used as "dayUsed", l.cap_day_used as "capDayUsed", l.cap_day_bulk as "capDayBulk", l.bucket,
     l.hour_used as "hourUsed", l.hour_bulk as "hourBulk", l.waiting, l.waiting_bulk as "waitingBulk",
     l.delayed, l.closed_day as "closedDay", l.closed_used as "closedUsed",
-      l.closed_delayed as "closedDelayed",
+    l.closed_delayed as "closedDelayed",
     l.next_release_at as "nextReleaseAt"`;
 }
 

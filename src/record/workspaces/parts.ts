@@ -29,9 +29,9 @@ export async function partDays(
     select workspace_id as "workspaceId", stream, provider, to_char(date '1970-01-01' + day,
       'YYYY-MM-DD') as day,
            sum(attempted)::int as attempted, sum(delivered)::int as delivered,
-             sum(hard_bounced)::int as bounced,
+           sum(hard_bounced)::int as bounced,
            sum(late_bounced)::int as "lateBounced", sum(blocked)::int as blocked,
-             sum(complained)::int as complained,
+           sum(complained)::int as complained,
            sum(fbl_delivered)::int as "fblDelivered", 0 as delayed, sum(attempted)::int as used
     from part_tally where workspace_id = any(${[...workspaceIds]}::uuid[]) and day >= ${since}
     group by workspace_id, stream, provider, day order by workspace_id, stream, provider, day`;

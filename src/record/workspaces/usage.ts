@@ -58,7 +58,7 @@ export async function countsSince(
     select to_char(date '1970-01-01' + day, ${format}) as span, sum(attempted)::int as attempted,
       sum(delivered)::int as delivered, sum(deferred)::int as deferred,
       sum(hard_bounced)::int as hard_bounced, sum(soft_bounced)::int as soft_bounced,
-        sum(blocked)::int as blocked,
+      sum(blocked)::int as blocked,
       sum(complained)::int as complained, sum(failed)::int as failed
     from tally where workspace_id = ${workspaceId} and day >= ${day} group by 1 order by 1`;
 }
