@@ -1,9 +1,10 @@
 /**
  * The smarthost in SMTP_URL:
  *
- *   smtp://user:password@host:port?pool=20 STARTTLS as set by SMTP_TLS; port 587 with a user, else 25
- *   smtps://... TLS from the first byte; port 465 ?ca=/path.pem the authority that signed its certificate, if
- *   it is a private one
+ *   smtp://user:password@host:port?pool=20   STARTTLS as set by SMTP_TLS; port 587 with a user, else 25
+ *   smtps://...                              TLS from the first byte; port 465
+ *   ?ca=/path.pem                            the authority that signed its certificate, if it is a private
+ *                                            one
  *
  * Throws errors that an operator can act on.
  */

@@ -4,17 +4,19 @@
  *   2xx to the final dot                     delivered; nothing else is
  *   no connection, or not let in
  *     by the smarthost                       unsent: nothing of the mail was tried
- *     by the receiver itself deferred: that was its attempt DNS knows of nobody to take it bounced; while DNS
- *     fails, deferred 4xx, or the connection broke deferred 421 deferred; the conversation ends itself
- *     politely complete, and no answer came deferred, "lost answer": it may have arrived, a retry may repeat
- *     it 5xx that blames the recipient or mail bounced: hard, soft or block 5xx that blames us deferred, "our
- *     standing": an operator can mend it, and it would otherwise
- *                                            bounce everybody's mail
+ *     by the receiver itself                 deferred: that was its attempt
+ *   DNS knows of nobody to take it           bounced; while DNS fails, deferred
+ *   4xx, or the connection broke             deferred
+ *   421                                      deferred; the conversation ends itself politely
+ *   complete, and no answer came             deferred, "lost answer": it may have arrived, a retry may repeat
+ *                                            it
+ *   5xx that blames the recipient or mail    bounced: hard, soft or block
+ *   5xx that blames us                       deferred, "our standing": an operator can mend it, and it would
+ *                                            otherwise bounce everybody's mail
  *   its domain's key cannot be used          unsent: it waits rather than goes unsigned
  *   deferred, and tried for too long         bounced, expired, with that last reply; but not while no
  *                                            receiver can be asked: what is unsent, and silence of DNS, which
- *                                            may
- *                                            be our own resolver's for as long again
+ *                                            may be our own resolver's for as long again
  *
  * To whom a 5xx belongs: before MAIL always to us. To MAIL, to us as well (the sender's domain is not set up,
  * the account is barred: the recipients have no part in it), unless it names the mail's size, its content or

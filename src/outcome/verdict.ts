@@ -2,10 +2,11 @@
  * What a refusal says about the recipient: category, reason, and how sure that is. Pure; the words stand in
  * replies.ts.
  *
- *   a rule of that receiver decides; but that nobody is there, only where nothing else says otherwise words
- *   that blame rate, quota, lists, sender somebody may be there, whatever the code says words that say that
- *   nobody is there dead, unless the code says something else of a living mailbox, or it is
- *                                                  the sender who is not there
+ *   a rule of that receiver                        decides; but that nobody is there, only where nothing else
+ *                                                  says otherwise
+ *   words that blame rate, quota, lists, sender    somebody may be there, whatever the code says
+ *   words that say that nobody is there            dead, unless the code says something else of a living
+ *                                                  mailbox, or it is the sender who is not there
  *   a code that says that nobody is there          dead, unless the words blame policy, us or the hour
  *   else                                           what the code says
  *

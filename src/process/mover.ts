@@ -9,8 +9,7 @@
  *      gone.
  *   5. The new record lets it work. Redis of the old one forgets its keys.
  *   6. When no process can still believe that the workspace is there, the old rows are removed, and last the
- *      fence. Whoever
- *      believed it until then has read what was true at the switch, and written nothing.
+ *      fence. Whoever believed it until then has read what was true at the switch, and written nothing.
  */
 import { randomUUID } from "node:crypto";
 import type { Keyring } from "../admission/keyring.ts";

@@ -2,14 +2,18 @@
  * How a recipient's or a sender's address asks the sink to behave. The part before `@` (and before a `+`, so
  * that many addresses can ask for the same) is the request; any other address is simply accepted:
  *
- *   defer-451@ RCPT is answered 451; any 4xx. After a 421 the sink hangs up, as the code says refuse-550@
- *   RCPT is answered 550; any 5xx defer-data-451@ the final dot is answered 451 refuse-data-554@ the final
- *   dot is answered 554 refuse-550-5.7.1@ any of these with its enhanced status code once-451@ RCPT is
- *   answered 451 the first time this address is named, then accepted slow-200@ the final dot is answered
- *   after 200 ms; the message is kept, also when the client has left by then hang-after-data@ the final dot
- *   is never answered drop-in-data@ the connection breaks when the first bytes of the message arrive; nothing
- *   is kept drop-after-data@ the message is kept, and the connection breaks instead of the answer to the
- *   final dot mail-from-550@ as a sender: MAIL is answered 550
+ *   defer-451@          RCPT is answered 451; any 4xx. After a 421 the sink hangs up, as the code says
+ *   refuse-550@         RCPT is answered 550; any 5xx
+ *   defer-data-451@     the final dot is answered 451
+ *   refuse-data-554@    the final dot is answered 554
+ *   refuse-550-5.7.1@   any of these with its enhanced status code
+ *   once-451@           RCPT is answered 451 the first time this address is named, then accepted
+ *   slow-200@           the final dot is answered after 200 ms; the message is kept, also when the client has
+ *                       left by then
+ *   hang-after-data@    the final dot is never answered
+ *   drop-in-data@       the connection breaks when the first bytes of the message arrive; nothing is kept
+ *   drop-after-data@    the message is kept, and the connection breaks instead of the answer to the final dot
+ *   mail-from-550@      as a sender: MAIL is answered 550
  */
 export type Manner =
   | { kind: "accept" }

@@ -4,12 +4,14 @@
  * A mail may be delivered again only when its final dot had reached the sink and the answer never reached the
  * worker, or had not been noted when the worker lost its life or its bag:
  *
- *   answer lost the sink never answered the dot, or the connection broke with the answer on its way killed
- *   the worker was killed before it can have noted the answer stopped the worker was told to end while it
- *   could not reach Postgres, and ended with the note in its hands frozen, cut the worker stood still, or it
- *   alone could not reach Postgres, for so long that others took its bags in hand the second worker stood
- *   still with this mail half sent, and finished it when it woke up; of each
- *                 connection the mail that was leaving, and one chained to it
+ *   answer lost   the sink never answered the dot, or the connection broke with the answer on its way
+ *   killed        the worker was killed before it can have noted the answer
+ *   stopped       the worker was told to end while it could not reach Postgres, and ended with the note in
+ *                 its hands
+ *   frozen, cut   the worker stood still, or it alone could not reach Postgres, for so long that others took
+ *                 its bags
+ *   in hand       the second worker stood still with this mail half sent, and finished it when it woke up; of
+ *                 each connection the mail that was leaving, and one chained to it
  *
  * A worker that is told to end, a Postgres that nobody can reach and a second bag explain nothing. A worker
  * that sends again what it has had an answer for is never explained.
