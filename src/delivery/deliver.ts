@@ -16,7 +16,7 @@ import { newId } from "../ids.ts";
 import { compose, type MessageContent, needsUtf8 } from "../message/compose.ts";
 import type { Attachment } from "../message/tree.ts";
 import { Gauge } from "../meter.ts";
-import { type AttemptRules, attempted } from "../outcome/attempt.ts";
+import { type AttemptRules, attempted, type Judged, judged } from "../outcome/attempt.ts";
 import type { Settler } from "../outcome/settler.ts";
 import { warmUp } from "../outcome/verdict.ts";
 import type { BagRef } from "../queue/bagqueue.ts";
@@ -453,7 +453,7 @@ export class Deliverer {
     const people = readPeople(email.head);
     const held = this.#heldBack(bag, email, people);
     if (held) {
-      this.#note(bag, email, people.recipients, held, this.#parts.clock.now());
+      this.#noteUntried(bag, email, people, held);
       return null;
     }
     const foreign = this.#isForeign(bag.workspaceId, from.domain);
@@ -581,11 +581,18 @@ export class Deliverer {
           );
     figures.end(open, replies);
     if (span) endAttempt(span, replies);
-    // receivers choose the words that are judged, and many may answer at once
-    const crowded = turnIfLate();
-    if (crowded) await crowded;
-    if (replies.every(wasTakenBack)) trip.isCutShort = true;
-    else this.#note(bag, email, people.recipients, replies, attemptedAt);
+    if (replies.every(wasTakenBack)) {
+      trip.isCutShort = true;
+      return;
+    }
+    const answers: Judged[] = [];
+    for (const reply of replies) {
+      // receivers choose the words that are judged, and many may answer at once
+      const crowded = turnIfLate();
+      if (crowded) await crowded;
+      answers.push(judged(reply, email, attemptedAt, this.#rules));
+    }
+    this.#note(bag, email, people.recipients, answers, attemptedAt);
   }
 
   /**
@@ -616,7 +623,14 @@ export class Deliverer {
   /** Nothing of it was sent, for a reason that may pass. */
   #wait(bag: HeldBag, email: OpenEmail, people: People, why: Reply): void {
     const replies = openRecipients(people.recipients, email.marks).map(() => why);
-    this.#note(bag, email, people.recipients, replies, this.#parts.clock.now());
+    this.#noteUntried(bag, email, people, replies);
+  }
+
+  /** The replies are our own, and quick to judge. */
+  #noteUntried(bag: HeldBag, email: OpenEmail, people: People, replies: readonly Reply[]): void {
+    const now = this.#parts.clock.now();
+    const answers = replies.map((reply) => judged(reply, email, now, this.#rules));
+    this.#note(bag, email, people.recipients, answers, now);
   }
 
   /** The e-mails of a bag have mostly one sender. */
@@ -647,12 +661,12 @@ export class Deliverer {
     bag: HeldBag,
     email: OpenEmail,
     recipients: readonly Mailbox[],
-    replies: readonly Reply[],
+    answers: readonly Judged[],
     beganAt: number,
   ): void {
     const at = this.#parts.clock.now();
     const time = { beganAt, at, shown: this.#shownTime(at) };
-    const { note, complaints } = attempted(bag, email, recipients, replies, time, this.#rules);
+    const { note, complaints } = attempted(bag, email, recipients, answers, time, this.#rules);
     for (const complaint of complaints) this.#complain(complaint);
     this.#parts.settler.note(note);
   }

@@ -54,18 +54,26 @@ const BOUNCE_COUNT = {
   expired: "softBounced",
 } as const;
 
-/** `replies`: one for each open recipient, in their order. */
+/** What the answer to one recipient means. `throttles`: at the first attempt, for who we are or how much we send. */
+export type Judged = { outcome: Outcome; throttles: boolean };
+
+/** Reads the receiver's words, which may take half a ms; what follows of it takes next to nothing. */
+export function judged(reply: Reply, email: OpenEmail, beganAt: number, rules: AttemptRules): Judged {
+  const lifetimes = triedMsOf(email, beganAt) / rules.lifetimeMs;
+  const outcome = classify(reply, lifetimes > 1, rules.carriesTo, lifetimes > 2);
+  return { outcome, throttles: email.attempts === 0 && isThrottled(outcome, rules.carriesTo) };
+}
+
+/** `answers`: one for each open recipient, in their order. */
 export function attempted(
   bag: HeldBag,
   email: OpenEmail,
   recipients: readonly Mailbox[],
-  replies: readonly Reply[],
+  answers: readonly Judged[],
   time: AttemptTime,
   rules: AttemptRules,
 ): Attempted {
   const triedMs = triedMsOf(email, time.beganAt);
-  const lifetimes = triedMs / rules.lifetimeMs;
-  const outcomes = replies.map((reply) => classify(reply, lifetimes > 1, rules.carriesTo, lifetimes > 2));
   const result = new Result(time, rules, email);
   let answered = 0;
   for (let place = 0; place < email.marks.length; place++) {
@@ -74,16 +82,14 @@ export function attempted(
       result.keep(mark);
       continue;
     }
-    const outcome = outcomes[answered++] as Outcome;
+    const { outcome, throttles } = answers[answered++] as Judged;
     const recipient = recipients[place] as Mailbox;
     result.add(outcome, place, recipient);
+    // a retry is the same mail once more: rates are taken over recipients, each counted once
+    if (throttles) result.count("throttled");
     rules.onOutcome(outcome, recipient.domain, email.bulk);
   }
-  // a retry is the same mail once more: rates are taken over recipients, each counted once
-  if (email.attempts === 0) {
-    result.counts.attempted = answered;
-    for (const outcome of outcomes) if (isThrottled(outcome, rules.carriesTo)) result.count("throttled");
-  }
+  if (email.attempts === 0) result.counts.attempted = answered;
   const status = endingOf(result.marks) ?? "deferred";
   const isOpen = status === "deferred";
   const firstOpen = recipients[result.marks.indexOf(OPEN_MARK)];
@@ -106,7 +112,7 @@ export function attempted(
       heldBy: held?.reply.heldBy ?? null,
       // whoever ends what waits for a destination means these recipients
       domain: isOpen ? (held?.domain ?? firstOpen?.domain ?? null) : null,
-      reply: isOpen ? (outcomes.at(-1)?.reply.text ?? null) : null,
+      reply: isOpen ? (answers.at(-1)?.outcome.reply.text ?? null) : null,
       counts: wasTried ? counts : {},
       parts,
       hardBounces,

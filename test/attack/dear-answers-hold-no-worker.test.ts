@@ -52,14 +52,15 @@ afterAll(async () => {
 
 /** Written out, the ligature is 18 letters, and no two answers are alike. */
 let answers = 0;
+let code = "";
 function answerTo(command: string): string {
   if (command.startsWith("EHLO")) return "250-receiver\r\n250 PIPELINING";
-  if (command.startsWith("RCPT")) return `550 5.7.1 ${answers++} ${"\ufdfa ".repeat(240)}`;
+  if (command.startsWith("RCPT")) return `${code} ${answers++} ${"\ufdfa ".repeat(240)}`;
   if (command === "DATA") return "554 no recipients";
   return "250 ok";
 }
 
-async function refusedAll(): Promise<void> {
+async function answeredAll(): Promise<void> {
   const to = Array.from({ length: RECIPIENTS }, (_, n) => `a${n}@example.net`);
   const { status } = await ws.client.post(
     "/emails/batch",
@@ -67,16 +68,21 @@ async function refusedAll(): Promise<void> {
   );
   expect(status).toBe(200);
   const open = async () =>
-    (await engine.sql<{ n: number }[]>`select count(*)::int as n from email where status <> 'bounced'`)[0]?.n;
+    (await engine.sql<{ n: number }[]>`select count(*)::int as n from email where status = 'accepted'`)[0]?.n;
   await expect.poll(open, { timeout: 30_000, interval: 50 }).toBe(0);
 }
 
-test("fifty recipients of many e-mails, each with words of its own", async () => {
-  let least = Number.POSITIVE_INFINITY;
-  for (let n = 0; n < RUNS && least > WORKED_MS_MAX; n++) {
-    await worker.loop();
-    await refusedAll();
-    least = Math.min(least, (await worker.loop()).workedMsMax);
-  }
-  expect(least).toBeLessThan(WORKED_MS_MAX);
-}, 180_000);
+test.each(["550 5.7.1", "451 4.7.1"])(
+  "%s to fifty recipients of many e-mails, each in words of its own",
+  async (answer) => {
+    code = answer;
+    let least = Number.POSITIVE_INFINITY;
+    for (let n = 0; n < RUNS && least > WORKED_MS_MAX; n++) {
+      await worker.loop();
+      await answeredAll();
+      least = Math.min(least, (await worker.loop()).workedMsMax);
+    }
+    expect(least).toBeLessThan(WORKED_MS_MAX);
+  },
+  180_000,
+);

@@ -12,7 +12,7 @@ import { type CapState, type DayCounts, DEFAULT_POLICY, type Override } from "..
 import { BIN_MINUTES, type BinMail, FIRST_MS, simulate } from "../../src/capacity/simulate.ts";
 import type { Scenario, ScenarioEvent } from "../../src/capacity/workload.ts";
 import { DAY_MS } from "../../src/clock.ts";
-import { type AttemptRules, attempted } from "../../src/outcome/attempt.ts";
+import { type AttemptRules, attempted, judged } from "../../src/outcome/attempt.ts";
 import { Settler } from "../../src/outcome/settler.ts";
 import { makePartitions } from "../../src/record/db/partitions.ts";
 import { applyReports, type Told } from "../../src/record/mail/applyreports.ts";
@@ -275,9 +275,9 @@ export class RealLife {
         if (!next) continue;
         const time = { beganAt: now, at: now, shown: new Date(now).toISOString() };
         const recipients = recipientsOf(email.head);
-        this.#processes.settler.note(
-          attempted(bag, email, recipients, [next.reply], time, rulesFor(next.isHeard)).note,
-        );
+        const rules = rulesFor(next.isHeard);
+        const answers = [judged(next.reply, email, now, rules)];
+        this.#processes.settler.note(attempted(bag, email, recipients, answers, time, rules).note);
         if (next.reply.code === 250) this.#note(email.id, kind, next.isHeard, now);
       }
       this.#processes.settler.finish(bag, () => {});

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { type Mailbox, parseMailbox } from "../../src/address.ts";
-import { attempted } from "../../src/outcome/attempt.ts";
+import { attempted, judged } from "../../src/outcome/attempt.ts";
 import type { OpenEmail } from "../../src/record/mail/bagleases.ts";
 import { type Reply, replyOf, troubleOf } from "../../src/smtp/reply.ts";
 
@@ -22,7 +22,14 @@ const rules = {
 };
 
 const noteOf = (...replies: Reply[]) =>
-  attempted(bag, email, recipients, replies, { beganAt: NOW, at: NOW, shown: "" }, rules).note;
+  attempted(
+    bag,
+    email,
+    recipients,
+    replies.map((reply) => judged(reply, email, NOW, rules)),
+    { beganAt: NOW, at: NOW, shown: "" },
+    rules,
+  ).note;
 const held = (destination: string, minutes: number): Reply => ({
   ...troubleOf("session", "SUSPENDED", "suspended"),
   retryMs: minutes * MINUTE_MS,

@@ -4,7 +4,7 @@
  */
 import { expect, test } from "vitest";
 import { type Mailbox, parseMailbox } from "../../src/address.ts";
-import { attempted } from "../../src/outcome/attempt.ts";
+import { attempted, judged } from "../../src/outcome/attempt.ts";
 import type { OpenEmail } from "../../src/record/mail/bagleases.ts";
 import { type Reply, replyOf, troubleOf } from "../../src/smtp/reply.ts";
 
@@ -33,7 +33,14 @@ const later = replyOf("rcpt", 451, "451 later");
 const away = troubleOf("connect", "ECONNREFUSED", "nobody is there");
 
 const noteOf = (email: OpenEmail, replies: Reply[], tookMs = 0) =>
-  attempted(bag, email, recipients, replies, { beganAt: NOW, at: NOW + tookMs, shown: "" }, rules).note;
+  attempted(
+    bag,
+    email,
+    recipients,
+    replies.map((reply) => judged(reply, email, NOW, rules)),
+    { beganAt: NOW, at: NOW + tookMs, shown: "" },
+    rules,
+  ).note;
 
 test("it stops where nobody could be asked, at the beginning of the attempt", () => {
   expect(noteOf(tried, [away, away], HOUR_MS).lifetime).toEqual({ stoppedAtMs: 40_000 });
