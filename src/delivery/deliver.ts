@@ -16,7 +16,7 @@ import { newId } from "../ids.ts";
 import { compose, type MessageContent, needsUtf8 } from "../message/compose.ts";
 import type { Attachment } from "../message/tree.ts";
 import { Gauge } from "../meter.ts";
-import { type AttemptRules, attempted, type Judged, judged } from "../outcome/attempt.ts";
+import { type AttemptRules, attempted, type JudgedReply, judged } from "../outcome/attempt.ts";
 import type { Settler } from "../outcome/settler.ts";
 import { warmUp } from "../outcome/verdict.ts";
 import type { BagRef } from "../queue/bagqueue.ts";
@@ -585,7 +585,7 @@ export class Deliverer {
       trip.isCutShort = true;
       return;
     }
-    const answers: Judged[] = [];
+    const answers: JudgedReply[] = [];
     for (const reply of replies) {
       // receivers choose the words that are judged, and many may answer at once
       const crowded = turnIfLate();
@@ -661,7 +661,7 @@ export class Deliverer {
     bag: HeldBag,
     email: OpenEmail,
     recipients: readonly Mailbox[],
-    answers: readonly Judged[],
+    answers: readonly JudgedReply[],
     beganAt: number,
   ): void {
     const at = this.#parts.clock.now();

@@ -54,11 +54,14 @@ const BOUNCE_COUNT = {
   expired: "softBounced",
 } as const;
 
-/** What the answer to one recipient means. `throttles`: at the first attempt, for who we are or how much we send. */
-export type Judged = { outcome: Outcome; throttles: boolean };
+/**
+ * What the answer to one recipient means. `throttles`: at the first attempt, for who we are or how much we
+ * send.
+ */
+export type JudgedReply = { outcome: Outcome; throttles: boolean };
 
 /** Reads the receiver's words, which may take half a ms; what follows of it takes next to nothing. */
-export function judged(reply: Reply, email: OpenEmail, beganAt: number, rules: AttemptRules): Judged {
+export function judged(reply: Reply, email: OpenEmail, beganAt: number, rules: AttemptRules): JudgedReply {
   const lifetimes = triedMsOf(email, beganAt) / rules.lifetimeMs;
   const outcome = classify(reply, lifetimes > 1, rules.carriesTo, lifetimes > 2);
   return { outcome, throttles: email.attempts === 0 && isThrottled(outcome, rules.carriesTo) };
@@ -69,7 +72,7 @@ export function attempted(
   bag: HeldBag,
   email: OpenEmail,
   recipients: readonly Mailbox[],
-  answers: readonly Judged[],
+  answers: readonly JudgedReply[],
   time: AttemptTime,
   rules: AttemptRules,
 ): Attempted {
@@ -82,7 +85,7 @@ export function attempted(
       result.keep(mark);
       continue;
     }
-    const { outcome, throttles } = answers[answered++] as Judged;
+    const { outcome, throttles } = answers[answered++] as JudgedReply;
     const recipient = recipients[place] as Mailbox;
     result.add(outcome, place, recipient);
     // a retry is the same mail once more: rates are taken over recipients, each counted once
