@@ -46,29 +46,38 @@ export function weighed(
   if (!days.some(({ sources = [] }) => sources.length > 0)) return days;
   const bursts = suspiciousBursts(policy, days);
   if (bursts.length === 0) return days;
-  const weighsBounces = isDoubted(policy, watch, days, now);
+  const excessOn = excessOf(bursts, isDoubted(policy, watch, days, now));
   return days.map((counts) => {
-    const here = bursts.filter(({ day }) => day === counts.day);
-    if (here.length === 0) return counts;
-    const excessOf = (measure: Measure) =>
-      here.reduce((sum, one) => sum + (one.measure === measure ? one.events - one.counted : 0), 0);
-    const excess = { bounced: weighsBounces ? excessOf("bounce") : 0, complained: excessOf("complaint") };
-    const { bulk } = counts;
-    return {
-      ...counts,
-      ...without(counts, excess),
-      ...(bulk && { bulk: { ...bulk, ...without(bulk, excess) } }),
-    };
+    const excess = excessOn.get(counts.day);
+    if (!excess) return counts;
+    const day = without(counts, excess);
+    if (counts.bulk) day.bulk = without(counts.bulk, excess);
+    return day;
   });
 }
 
+/** What is not to count of each day with a burst. */
+function excessOf(bursts: readonly SuspiciousBurst[], weighsBounces: boolean): Map<string, LeftOut> {
+  const excessOn = new Map<string, LeftOut>();
+  for (const { day, measure, events, counted } of bursts) {
+    const excess = excessOn.get(day) ?? { bounced: 0, complained: 0 };
+    excessOn.set(day, excess);
+    if (measure === "complaint") excess.complained += events - counted;
+    else if (weighsBounces) excess.bounced += events - counted;
+  }
+  return excessOn;
+}
+
 /** Nobody says in which stream the excess was: it counts in none. */
-function without({ bounced, complained }: LeftOut, excess: LeftOut): LeftOut & { leftOut: LeftOut } {
-  const leftOut = {
-    bounced: Math.min(bounced, excess.bounced),
-    complained: Math.min(complained, excess.complained),
+function without<C extends LeftOut>(counts: C, excess: LeftOut): C & { leftOut: LeftOut } {
+  const bounced = Math.min(counts.bounced, excess.bounced);
+  const complained = Math.min(counts.complained, excess.complained);
+  return {
+    ...counts,
+    bounced: counts.bounced - bounced,
+    complained: counts.complained - complained,
+    leftOut: { bounced, complained },
   };
-  return { bounced: bounced - leftOut.bounced, complained: complained - leftOut.complained, leftOut };
 }
 
 /** At most one a day and measure. */
@@ -134,17 +143,14 @@ function burstOf(
   groups: readonly Group[],
   added: number,
 ): SuspiciousBurst | null {
-  const mostWith = (events: number, usual: number): number => {
-    const others = Math.max(0, total - events);
-    return others + fairShare(usual, others) + evidence.source_events;
-  };
+  const free = evidence.source_events;
   let least = total;
   let loudest: readonly Group[] = [];
   const few: Group[] = [];
   let [events, usual, latest] = [0, 0, 0];
   for (const group of groups) {
     const alone = isMinor(group.usual, group.latest, group.isKnown, added)
-      ? mostWith(group.events, group.usual)
+      ? countedOf(total, group.events, group.usual, free)
       : total;
     if (alone < least) {
       least = alone;
@@ -159,7 +165,7 @@ function burstOf(
     events += group.events;
     usual += group.usual;
     latest += group.latest;
-    const joined = mostWith(events, usual);
+    const joined = countedOf(total, events, usual, free);
     if (joined < least) {
       least = joined;
       loudest = few.slice();
@@ -167,10 +173,16 @@ function burstOf(
   }
   if (least >= total) return null;
   // complaints that were taken back later still count with their source
-  const came = Math.min(sum(loudest, eventsOf), total);
+  const came = Math.min(eventsOf(loudest), total);
   const counted = Math.max(0, Math.floor(least - (total - came)));
   const source = wording(loudest.flatMap(({ names }) => names));
   return counted >= came ? null : { day: counts.day, source, measure, events: came, counted };
+}
+
+/** All events of the others, and of the group what is usual for its share and `free` on top. */
+function countedOf(total: number, events: number, usual: number, free: number): number {
+  const others = Math.max(0, total - events);
+  return others + fairShare(usual, others) + free;
 }
 
 /** The events of sources with this share of the mail, if they are like the others. */
@@ -236,7 +248,8 @@ function groupsIn(
       else known.push(group);
     }
     const ofNew = measure === "bounce" ? counts.newSources : undefined;
-    return [...known, ...together(strange, ofNew, added)].sort(byLoudness);
+    for (const group of together(strange, ofNew, added)) known.push(group);
+    return known.sort(byLoudness);
   };
 }
 
@@ -252,22 +265,17 @@ function together(
   if (strange.length === 0) return [];
   const inOrder = [...strange].sort(byLoudness);
   const usual = ofNew?.usual ?? 0;
-  const latest = Math.max(
-    ofNew?.latest ?? 0,
-    sum(strange, (one) => one.latest),
-  );
+  let ofStrange = 0;
+  for (const one of strange) ofStrange += one.latest;
+  const latest = Math.max(ofNew?.latest ?? 0, ofStrange);
   if (!isMinor(usual, latest, true, added)) return strange;
   const names = inOrder.flatMap((one) => one.names);
-  return [{ names, events: sum(strange, eventsOf), usual, latest, isKnown: true }];
+  return [{ names, events: eventsOf(strange), usual, latest, isKnown: true }];
 }
 
-function eventsOf({ events }: Group): number {
-  return events;
-}
-
-function sum(groups: readonly Group[], value: (one: Group) => number): number {
+function eventsOf(groups: readonly Group[]): number {
   let total = 0;
-  for (const one of groups) total += value(one);
+  for (const { events } of groups) total += events;
   return total;
 }
 
