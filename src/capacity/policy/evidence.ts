@@ -10,7 +10,7 @@
 
 import { DAY_MS } from "../../clock.ts";
 import type { BulkCounts, DayCounts } from "../../record/workspaces/caps.ts";
-import { alternativesTo, logEvidence, lowerBound, type Sample } from "./evalue.ts";
+import { alternativesTo, logEvidence, lowerBound, mayReach, type Sample } from "./evalue.ts";
 import type { Policy } from "./file.ts";
 
 /** Counts of so many days, the current one last, are all that the policy ever looks at. */
@@ -224,7 +224,8 @@ function eachWindow(
   const judged = ofBulk ? watch.judged?.bulk : watch.judged;
   const judgedOn = watch.judged?.day;
   const today = Math.floor(now / DAY_MS);
-  const isYoung = today - dayNumber(since) < COUNTED_DAYS_MAX;
+  const first = dayNumber(since);
+  const isYoung = today - first < COUNTED_DAYS_MAX;
   const heardADay = usuallyHeard(policy, days, today, ofBulk);
   const errorOfDay = (watch.error * WINDOWS_OF_DAYS_SHARE) / DAYS_OF_BUDGET;
   const errorOfHour = (watch.error * WINDOWS_OF_HOURS_SHARE) / (DAYS_OF_BUDGET * 24);
@@ -239,7 +240,7 @@ function eachWindow(
     const { day, bulk } = days[n] as DayCounts;
     const number = dayNumberAt(n, day);
     if (number > today) continue;
-    if (day < since) break;
+    if (number < first) break;
     const counts: WeighedBulk = ofBulk ? (bulk ?? NO_MAIL) : (days[n] as WeighedCounts);
     const { leftOut } = counts;
     tried += triedOf(counts);
@@ -265,7 +266,7 @@ function eachWindow(
       // late bounces of that day prove nothing new: the step was taken on their mail
       bounced += atOnceOf(counts) - before;
     } else bounced += counts.bounced;
-    const isLong = isYoung && (n === 0 || (days[n - 1] as DayCounts).day < since);
+    const isLong = isYoung && (n === 0 || dayNumberAt(n - 1, (days[n - 1] as DayCounts).day) < first);
     if (!isLong && today - number >= policy.window_days) continue;
     const error = isLong ? watch.error * LONG_WINDOW_SHARE : errorOfDay;
     const of = trials(tried, answered);
@@ -337,10 +338,12 @@ export function findHarm(
     const { events, of } = sample;
     if (counted < 1 || events <= tried * freeze[measure]) return;
     const alternatives = alternativesTo(freeze[measure]);
-    const surplus = logEvidence(sample, freeze[measure], alternatives) + Math.log(error);
+    const needed = -Math.log(error);
+    if (!mayReach(sample, freeze[measure], alternatives, needed)) return;
+    const surplus = logEvidence(sample, freeze[measure], alternatives) - needed;
     if (surplus < 0) return;
     const isOver = (limit: number) =>
-      events > of * limit && logEvidence(sample, limit, alternatives) >= -Math.log(error);
+      events > of * limit && logEvidence(sample, limit, alternatives) >= needed;
     const pauses = isOver(pause[measure]);
     const shrinks = isOver(shrink[measure]);
     const reach = (shrinks ? 2 : 0) + (pauses ? 1 : 0);
@@ -413,7 +416,9 @@ export function markHour(
   const isSame = isOfToday && last.tried === mark.tried && last.answered === mark.answered;
   // the window of the day starts where nothing has gone yet
   if (isSame || (mark.tried === 0 && mark.answered === 0)) return hours;
-  return [...hours.filter((one) => one.hour > hour - HOURS_MAX), mark];
+  let stale = 0;
+  while (stale < hours.length && (hours[stale] as HourMark).hour <= hour - HOURS_MAX) stale++;
+  return [...hours.slice(stale), mark];
 }
 
 export function markOf(counts: DayCounts, hour: number): HourMark {
