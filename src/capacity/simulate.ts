@@ -257,6 +257,7 @@ function worldOf(
     state.capHour = effective(policy, scenario.plan, state, null, FIRST_MS).hour;
   }
   const limits = limitsOf(scenario.plan, scenario.limits ?? {});
+  const workloads = workloadsOf(scenario, own);
   const run: Run = {
     seed,
     days: [],
@@ -287,7 +288,7 @@ function worldOf(
     policy,
     scenario,
     events,
-    workloads: workloadsOf(scenario, own),
+    workloads,
     wanted: new Float64Array(scenario.streams.length),
     providers: [],
     random: randomFor(own, OUTCOMES),
@@ -318,7 +319,7 @@ function worldOf(
     },
     arrived: { transactional: 0, automation: 0 },
     latest: scenario.streams.some(({ source, sources }) => source !== undefined || sources)
-      ? new LatestMail()
+      ? new LatestMail(workloads.map(({ sources }) => sources))
       : null,
     agenda: new Agenda(bins),
     seen: { volume: 0, bounced: 0, inboxed: 0, complained: 0 },
@@ -358,7 +359,7 @@ function beginDay(world: World, day: number): void {
   world.softShare = 0;
   world.deferredShare = 0;
   world.override = null;
-  world.latest?.beginDay();
+  world.latest?.beginDay(world.today);
   for (const [n, event] of world.events.entries()) {
     if (event.kind === "complaints") {
       const at = day * BINS_PER_DAY + Math.floor((event.at_hour ?? NOON) * BINS_PER_HOUR);
@@ -401,7 +402,7 @@ function evaluateNow(world: World, bin: number): void {
     // a look within an hour opens no window: the mail before it opens the one of the next
     if (opensAWindow(world, now)) world.moved.any = false;
     world.moved.events = false;
-    world.latest?.shareOut(world.recent);
+    world.latest?.shareOut();
     const done = evaluate(policy, scenario.plan, state, world.recent, override, now);
     world.state = done.state;
     if (done.changed) noteChange(world, bin, state, done.reason, done.harm);
@@ -480,25 +481,21 @@ function arriveTransactional(world: World, bin: number, stream: number, count: n
   ledger.monthUsed += taken;
   ledger.dayUsed += taken;
   world.run.refused += count - taken;
-  noteLatest(world, stream, taken);
+  world.latest?.note(stream, taken);
   world.arrived.transactional += taken;
   world.lines.transactional.join(bin, stream, taken);
 }
 
 /** The engine's own mail waits for the month to turn. */
 function arriveBulk(world: World, bin: number, stream: number, count: number): void {
-  const { ledger, allowance, lines, arrived } = world;
-  noteLatest(world, stream, count);
+  const { ledger, allowance, lines, arrived, latest } = world;
+  latest?.note(stream, count);
   const taken =
     lines.month.waiting > 0 ? 0 : Math.min(count, Math.max(0, allowance.monthLimit - ledger.monthUsed));
   ledger.monthUsed += taken;
   arrived.automation += taken;
   lines.automation.join(bin, stream, taken);
   lines.month.join(bin, stream, count - taken);
-}
-
-function noteLatest({ latest, workloads }: World, stream: number, count: number): void {
-  latest?.note((workloads[stream] as Workload).sources, count);
 }
 
 function leaveMonth({ ledger, allowance, lines }: World, bin: number): void {
