@@ -25,6 +25,7 @@ const BUSY_DAY_SHARE_MAX = 0.2;
 const NAMES_SHOWN = 3;
 const MEASURES = ["bounce", "complaint"] as const;
 const MAIL = { bounce: "attempted", complaint: "fblDelivered" } as const;
+const EVENT = { bounce: "bounced", complaint: "complained" } as const;
 
 /** Events of a group of sources, of which more came than count. */
 export type SuspiciousBurst = {
@@ -44,9 +45,10 @@ export function weighed(
   now: number,
 ): readonly WeighedCounts[] {
   if (!days.some(({ sources = [] }) => sources.length > 0)) return days;
-  const bursts = suspiciousBursts(policy, days);
+  const bursts = burstsOn(policy, days);
   if (bursts.length === 0) return days;
   const excessOn = excessOf(bursts, isDoubted(policy, watch, days, now));
+  if (excessOn.size === 0) return days;
   return days.map((counts) => {
     const excess = excessOn.get(counts.day);
     if (!excess) return counts;
@@ -57,13 +59,14 @@ export function weighed(
 }
 
 /** What is not to count of each day with a burst. */
-function excessOf(bursts: readonly SuspiciousBurst[], weighsBounces: boolean): Map<string, LeftOut> {
+function excessOf(bursts: readonly Burst[], weighsBounces: boolean): Map<string, LeftOut> {
   const excessOn = new Map<string, LeftOut>();
   for (const { day, measure, events, counted } of bursts) {
+    if (measure === "bounce" && !weighsBounces) continue;
     const excess = excessOn.get(day) ?? { bounced: 0, complained: 0 };
     excessOn.set(day, excess);
     if (measure === "complaint") excess.complained += events - counted;
-    else if (weighsBounces) excess.bounced += events - counted;
+    else excess.bounced += events - counted;
   }
   return excessOn;
 }
@@ -82,20 +85,41 @@ function without<C extends LeftOut>(counts: C, excess: LeftOut): C & { leftOut: 
 
 /** At most one a day and measure. */
 export function suspiciousBursts(policy: Policy, days: readonly DayCounts[]): SuspiciousBurst[] {
-  const found: SuspiciousBurst[] = [];
+  const found = burstsOn(policy, days).map(({ day, measure, groups, events, counted }) => {
+    const source = wording(groups.flatMap(namesOf));
+    return { day, source, measure, events, counted };
+  });
+  return found.sort((a, b) => (a.day < b.day ? -1 : a.day > b.day ? 1 : 0));
+}
+
+/** A burst as each look needs it: the groups are put into words where somebody reads them. */
+type Burst = Omit<SuspiciousBurst, "source"> & { groups: readonly Group[] };
+
+function burstsOn(policy: Policy, days: readonly DayCounts[]): Burst[] {
+  const found: Burst[] = [];
   for (const measure of MEASURES) {
-    const groupsOf = groupsIn(measure, policy, days);
+    let groupsOf: GroupsOf | null = null;
     for (let n = 0; n < days.length; n++) {
       const counts = days[n] as DayCounts;
-      const total = measure === "bounce" ? counts.bounced : counts.complained;
-      if (!counts.sources || total <= policy.evidence.source_events) continue;
+      const total = counts[EVENT[measure]];
+      if (total <= policy.evidence.source_events || !mayBurst(policy, measure, counts)) continue;
       const added = addedShareOn(days, n, policy.window_days, MAIL[measure]);
       if (added === null) continue;
+      groupsOf ??= groupsIn(measure, policy, days);
       const burst = burstOf(policy, measure, counts, total, groupsOf(counts, added), added);
       if (burst) found.push(burst);
     }
   }
-  return found.sort((a, b) => (a.day < b.day ? -1 : a.day > b.day ? 1 : 0));
+  return found;
+}
+
+/** No group has more events than all sources together, and so many are free. */
+function mayBurst({ evidence }: Policy, measure: Measure, { sources }: DayCounts): boolean {
+  if (!sources) return false;
+  const event = EVENT[measure];
+  let events = 0;
+  for (const one of sources) events += Math.max(0, one[event]);
+  return events > evidence.source_events;
 }
 
 /**
@@ -127,7 +151,9 @@ function addedShareOn(
 
 /** Sources that are judged together. `usual` is their share of the mail before the day, `latest` of late. */
 type Group = {
-  names: readonly string[];
+  name: string;
+  /** In place of the name; null: it is one source. */
+  members: readonly Group[] | null;
   events: number;
   usual: number;
   latest: number;
@@ -142,10 +168,11 @@ function burstOf(
   total: number,
   groups: readonly Group[],
   added: number,
-): SuspiciousBurst | null {
+): Burst | null {
   const free = evidence.source_events;
   let least = total;
-  let loudest: readonly Group[] = [];
+  let loudest: Group | null = null;
+  let loudestFew = 0;
   const few: Group[] = [];
   let [events, usual, latest] = [0, 0, 0];
   for (const group of groups) {
@@ -154,7 +181,7 @@ function burstOf(
       : total;
     if (alone < least) {
       least = alone;
-      loudest = [group];
+      loudest = group;
     }
     if (
       few.length >= FEW_SOURCES ||
@@ -168,15 +195,16 @@ function burstOf(
     const joined = countedOf(total, events, usual, free);
     if (joined < least) {
       least = joined;
-      loudest = few.slice();
+      loudest = null;
+      loudestFew = few.length;
     }
   }
   if (least >= total) return null;
+  const loud = loudest ? [loudest] : few.slice(0, loudestFew);
   // complaints that were taken back later still count with their source
-  const came = Math.min(eventsOf(loudest), total);
+  const came = Math.min(eventsOf(loud), total);
   const counted = Math.max(0, Math.floor(least - (total - came)));
-  const source = wording(loudest.flatMap(({ names }) => names));
-  return counted >= came ? null : { day: counts.day, source, measure, events: came, counted };
+  return counted >= came ? null : { day: counts.day, groups: loud, measure, events: came, counted };
 }
 
 /** All events of the others, and of the group what is usual for its share and `free` on top. */
@@ -203,53 +231,71 @@ function wording(names: readonly string[]): string {
   return others > 0 ? `${shown} and ${others} ${others === 1 ? "other" : "others"}` : shown;
 }
 
-/** The groups of a day, the loudest for their share first. */
-function groupsIn(
-  measure: Measure,
-  { window_days }: Policy,
-  days: readonly DayCounts[],
-): (counts: DayCounts, added: number) => Group[] {
-  const event = measure === "bounce" ? "bounced" : "complained";
-  const mail = MAIL[measure];
-  const lately = days.slice(-window_days);
-  const ofAll = lately.reduce((sum, counts) => sum + counts[mail], 0);
-  const latest = new Map<string, number>();
-  for (const { sources = [] } of lately)
-    for (const one of sources)
-      if (one[mail] > 0) latest.set(one.name, (latest.get(one.name) ?? 0) + one[mail] / ofAll);
-  // of complaints each day knows what was delivered, so that what is usual follows from the days before
-  const before = new Map<string, number>();
-  let [allBefore, added] = [0, 0];
-  const usualOf = (counts: DayCounts, { name, usual }: SourceCounts): number | undefined => {
-    if (measure === "bounce") return usual;
-    for (; added < days.length && (days[added] as DayCounts).day < counts.day; added++) {
-      const day = days[added] as DayCounts;
-      allBefore += day.fblDelivered;
-      for (const one of day.sources ?? [])
-        before.set(one.name, (before.get(one.name) ?? 0) + one.fblDelivered);
-    }
-    return allBefore === 0 ? undefined : (before.get(name) ?? 0) / allBefore;
-  };
+/** The groups of a day, the loudest for their share first. Days are asked for in their order. */
+type GroupsOf = (counts: DayCounts, added: number) => Group[];
+
+function groupsIn(measure: Measure, { window_days }: Policy, days: readonly DayCounts[]): GroupsOf {
+  const event = EVENT[measure];
+  const latest = sharesIn(days.slice(-window_days), MAIL[measure]);
+  const usualOf = measure === "bounce" ? usualAsCounted : usualBefore(days);
   return (counts, added) => {
     const known: Group[] = [];
     const strange: Group[] = [];
     for (const one of counts.sources ?? []) {
-      if (one[event] <= 0) continue;
+      const events = one[event];
+      if (events <= 0) continue;
+      const { name } = one;
       const usual = usualOf(counts, one);
-      const share = latest.get(one.name) ?? 0;
-      const group: Group = {
-        names: [one.name],
-        events: one[event],
-        usual: usual ?? share,
-        latest: share,
-        isKnown: usual !== undefined,
-      };
-      if (usual === 0) strange.push(group);
-      else known.push(group);
+      const share = latest.get(name)?.share ?? 0;
+      const isKnown = usual !== undefined;
+      const group = { name, members: null, events, usual: usual ?? share, latest: share, isKnown };
+      (usual === 0 ? strange : known).push(group);
     }
     const ofNew = measure === "bounce" ? counts.newSources : undefined;
     for (const group of together(strange, ofNew, added)) known.push(group);
     return known.sort(byLoudness);
+  };
+}
+
+/** Of all mail of these days, that to each source: in objects, so that a name is looked up but once a day. */
+function sharesIn(
+  days: readonly DayCounts[],
+  mail: "attempted" | "fblDelivered",
+): ReadonlyMap<string, { share: number }> {
+  let ofAll = 0;
+  for (const counts of days) ofAll += counts[mail];
+  const shares = new Map<string, { share: number }>();
+  for (const { sources = [] } of days)
+    for (const one of sources) {
+      if (one[mail] <= 0) continue;
+      const found = shares.get(one.name);
+      if (found) found.share += one[mail] / ofAll;
+      else shares.set(one.name, { share: one[mail] / ofAll });
+    }
+  return shares;
+}
+
+function usualAsCounted(_: DayCounts, { usual }: SourceCounts): number | undefined {
+  return usual;
+}
+
+/** Of complaints each day knows what was delivered, so that what is usual follows from the days before. */
+function usualBefore(
+  days: readonly DayCounts[],
+): (counts: DayCounts, one: SourceCounts) => number | undefined {
+  const before = new Map<string, { delivered: number }>();
+  let [allBefore, added] = [0, 0];
+  return (counts, { name }) => {
+    for (; added < days.length && (days[added] as DayCounts).day < counts.day; added++) {
+      const day = days[added] as DayCounts;
+      allBefore += day.fblDelivered;
+      for (const one of day.sources ?? []) {
+        const found = before.get(one.name);
+        if (found) found.delivered += one.fblDelivered;
+        else before.set(one.name, { delivered: one.fblDelivered });
+      }
+    }
+    return allBefore === 0 ? undefined : (before.get(name)?.delivered ?? 0) / allBefore;
   };
 }
 
@@ -263,14 +309,16 @@ function together(
   added: number,
 ): readonly Group[] {
   if (strange.length === 0) return [];
-  const inOrder = [...strange].sort(byLoudness);
   const usual = ofNew?.usual ?? 0;
   let ofStrange = 0;
   for (const one of strange) ofStrange += one.latest;
   const latest = Math.max(ofNew?.latest ?? 0, ofStrange);
   if (!isMinor(usual, latest, true, added)) return strange;
-  const names = inOrder.flatMap((one) => one.names);
-  return [{ names, events: eventsOf(strange), usual, latest, isKnown: true }];
+  return [{ name: "", members: strange, events: eventsOf(strange), usual, latest, isKnown: true }];
+}
+
+function namesOf({ name, members }: Group): string[] {
+  return members ? [...members].sort(byLoudness).map((one) => one.name) : [name];
 }
 
 function eventsOf(groups: readonly Group[]): number {
