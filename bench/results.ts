@@ -137,14 +137,26 @@ export function rounded(value: number): string {
   return String(Number(value.toPrecision(3)));
 }
 
+/** Asked for once: the code that runs stays the one that was loaded. */
+let commit: string | null = null;
+
+function commitHere(): string {
+  commit ??= askedCommit();
+  return commit;
+}
+
+function askedCommit(): string {
+  const isChanged = said("git", "status", "--porcelain") !== "";
+  return said("git", "rev-parse", "--short", "HEAD") + (isChanged ? ", changed" : "");
+}
+
 function machine(): Results["machine"] {
   return {
     cpu: cpus()[0]?.model.trim() ?? "",
     cores: cpus().length,
     memory_gb: Math.round(totalmem() / 2 ** 30),
     system: `${process.platform} ${release()}`,
-    commit:
-      said("git", "rev-parse", "--short", "HEAD") + (said("git", "status", "--porcelain") ? ", changed" : ""),
+    commit: commitHere(),
     at: new Date().toISOString(),
   };
 }
