@@ -45,7 +45,12 @@ export async function* csvRecords(
   for await (const chunk of chunks) {
     let begin = 0;
     for (let n = 0; n < chunk.byteLength; n++) {
-      const byte = chunk[n];
+      const byte = chunk[n] as number;
+      if (byte > COMMA) {
+        isFieldStart = wasQuote = false;
+        n = endOfPlain(chunk, n) - 1;
+        continue;
+      }
       // a quote opens only where a field begins, or again right after it closed: anywhere else it is a slip
       if (byte === QUOTE) isQuoted = !isQuoted && (isFieldStart || wasQuote);
       isFieldStart = !isQuoted && (byte === COMMA || byte === LF);
@@ -66,6 +71,13 @@ export async function* csvRecords(
   end += open.bytes;
   const last = take(Buffer.alloc(0));
   if (last) yield last;
+}
+
+/** Quotes, commas and line feeds are all at or below the comma; nearly every byte is above. */
+function endOfPlain(chunk: Buffer, from: number): number {
+  let n = from;
+  while (n < chunk.length && (chunk[n] as number) > COMMA) n++;
+  return n;
 }
 
 /** The record that is being read: of one that is too long, no more is held than may be. */
