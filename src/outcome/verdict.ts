@@ -237,6 +237,7 @@ function isHostname(token: string): boolean {
 
 /** Lower case, without accents and apostrophes; what else is no letter or digit parts words. */
 function plain(token: string): string {
+  if (/^[A-Za-z0-9]*$/.test(token)) return `${token.toLowerCase()} `;
   const folded = token
     .replace(ELISION, "$1 ")
     .normalize("NFKD")
