@@ -9,11 +9,17 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Sql } from "../../src/record/db/connect.ts";
 import { RulesFile } from "../../src/shaping/rulesfile.ts";
 
+const LOOK_EVERY_MS = 1_000;
+
 let folder: string;
 beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   folder = mkdtempSync(join(tmpdir(), "postrider-shaping-"));
 });
-afterEach(() => rmSync(folder, { recursive: true }));
+afterEach(() => {
+  vi.useRealTimers();
+  rmSync(folder, { recursive: true });
+});
 
 test("a changed file holds, and is asked to be kept one at a time", async () => {
   const path = join(folder, "shaping.json");
@@ -35,13 +41,16 @@ test("a changed file holds, and is asked to be kept one at a time", async () => 
   });
   const opening = file.open();
   write(2);
-  await vi.waitFor(() => expect(read).toHaveLength(2), { timeout: 5_000 });
+  await vi.advanceTimersByTimeAsync(LOOK_EVERY_MS);
+  expect(read).toHaveLength(2);
   write(3);
-  await vi.waitFor(() => expect(read).toHaveLength(3), { timeout: 5_000 });
+  await vi.advanceTimersByTimeAsync(LOOK_EVERY_MS);
+  expect(read).toHaveLength(3);
   expect(waiting).toHaveLength(1);
   waiting.shift()?.();
   await opening;
-  await vi.waitFor(() => expect(waiting).toHaveLength(1), { timeout: 5_000 });
+  await vi.advanceTimersByTimeAsync(LOOK_EVERY_MS);
+  expect(waiting).toHaveLength(1);
   waiting.shift()?.();
   file.stop();
   expect(faults).toEqual([]);
