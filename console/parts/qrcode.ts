@@ -237,11 +237,13 @@ function penalty(rows: readonly boolean[][]): number {
     for (const [run] of line.matchAll(/0{5,}|1{5,}/g)) sum += run.length - 2;
     sum += 40 * [...line.matchAll(/(?=10111010000|00001011101)/g)].length;
   }
-  for (let y = 1; y < rows.length; y++)
+  for (let y = 1; y < rows.length; y++) {
+    const [above, row] = [rows[y - 1] as boolean[], rows[y] as boolean[]];
     for (let x = 1; x < rows.length; x++) {
-      const square = `${across[y - 1]?.slice(x - 1, x + 1)}${across[y]?.slice(x - 1, x + 1)}`;
-      if (square === "0000" || square === "1111") sum += 3;
+      const isDark = row[x];
+      if (row[x - 1] === isDark && above[x] === isDark && above[x - 1] === isDark) sum += 3;
     }
+  }
   const dark = across.join("").replaceAll("0", "").length / rows.length ** 2;
   return sum + 10 * Math.floor(Math.abs(dark - 0.5) * 20);
 }
