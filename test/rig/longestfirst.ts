@@ -51,6 +51,13 @@ const SECONDS: Record<string, number> = {
   "test/story/relay-settles-whatever-the-peer-does.test.ts": 10,
   "test/fault/an-erasure-overtakes-the-delivery.test.ts": 10,
   "test/story/attachments-that-cannot-be-read-wait.test.ts": 10,
+  "test/unit/caps-simulate.test.ts": 12,
+  "test/unit/caps-power.test.ts": 4,
+  "test/unit/caps-policy.test.ts": 3,
+  "test/unit/caps-summary.test.ts": 2,
+  "test/unit/survive.test.ts": 2,
+  "test/unit/a-qr-code-is-read-by-others.test.ts": 2,
+  "test/unit/a-verdict-hears-who-is-meant.test.ts": 2,
 };
 
 export class LongestFirst extends BaseSequencer {
