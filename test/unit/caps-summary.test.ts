@@ -110,5 +110,14 @@ test("a policy file may be what `caps policy show --json` prints; a fault is sai
   const shown = { version: 2, digest: "abc", policy: { ...DEFAULT_POLICY, growth: 1.3 } };
   expect(parsePolicy(JSON.stringify(shown)).growth).toBe(1.3);
   expect(() => parsePolicy("{growth")).toThrow(/^It is not JSON: .*line 1, column 2/);
+  // V8 gives no position of an unexpected character
+  const text = JSON.stringify(DEFAULT_POLICY, null, 2);
+  for (const [wrong, place] of [
+    [text.replace('"growth": 1.4', '"growth": one'), /line 7, column 13\)\.$/],
+    ['{\n "growth": .5, "growth_after_shrink": 1.2 }', /line 2, column 12/],
+    ['{ "a":\n one }', /line 2, column 2/],
+  ] as const)
+    expect(() => parsePolicy(wrong)).toThrow(place);
+  expect(parsePolicy(`\ufeff${text}`).growth).toBe(1.4);
   expect(() => readPolicyFile(ROOT.pathname)).toThrow(/: It is a folder\.$/);
 });
