@@ -110,7 +110,7 @@ test("what the caps will be, and what they would have been under another policy"
   expect(told.out).toMatch(/the cap is likely to go from 300 to 360 a day in 1 day;/);
   const file = join(folder, "policy.json");
   writeFileSync(file, JSON.stringify({ ...DEFAULT_POLICY, growth: 2 }));
-  const { days: replayed } = await hearing.json<{ days: { capDay: number }[] }>(
+  const { days: replayed, summary } = await hearing.json<{ days: { capDay: number }[]; summary: string[] }>(
     "caps",
     "replay",
     "--workspace",
@@ -123,6 +123,8 @@ test("what the caps will be, and what they would have been under another policy"
     file,
   );
   expect(replayed).toHaveLength(10);
+  expect(summary).toContain("10 days are known as a whole only: what waited is not compared.");
+  expect(summary.filter((one) => /^The difference.*recipient-hours/.test(one))).toEqual([]);
   expect(replayed[3]?.capDay).toBe(2_400);
   writeFileSync(file, JSON.stringify({ ...DEFAULT_POLICY, growth: 0.5 }));
   const bad = await postrider("caps", "replay", "--workspace", other.id, "--policy", file);
