@@ -187,7 +187,7 @@ async function judgeOne(
   const { state, changed, reason, numbers } = evaluate(policy, row.plan, start, days, override, now, heard);
   const evidence = heard.reports ? reason : `${reason} ${NOT_HEARD}`;
   const changes: ChangeReason[] = changed ? [{ reason: evidence, by: POLICY, counts: numbers }] : [];
-  for (const one of inParts.reasons) changes.push({ reason: one, by: POLICY, counts: null });
+  for (const step of inParts.steps) changes.push({ reason: step.reason, by: POLICY, counts: step.numbers });
   const stored = row.override as Override | null;
   if (stored?.until && stored.until <= now) {
     changes.push({ reason: `The override by ${stored.by} has ended.`, by: stored.by, counts: null });

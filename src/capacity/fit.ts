@@ -6,7 +6,7 @@
 import type { CountedDay } from "../record/workspaces/caps.ts";
 import type { Measure } from "./policy/evidence.ts";
 import { percent } from "./policy/evidence.ts";
-import { DEFAULT_RECEIVERS, type ReceiverModel } from "./receivers.ts";
+import { DEFAULT_RECEIVERS, RECEIVERS_MAX, type ReceiverModel } from "./receivers.ts";
 
 const WORKSPACES_MIN = 5;
 const MAIL_MIN = 100;
@@ -46,7 +46,11 @@ export function fitCounts(counted: readonly CountedDay[]): Fitted {
       complaint,
       ({ rate, weight }) => `${percent(rate)}, as heavy as ${Math.round(weight)} e-mails`,
     ),
-    noteOf("comfortable_ramp", ramp, (found) => `${found} times the usual volume`),
+    noteOf("comfortable_ramp", ramp, ({ limit, isReached }) =>
+      isReached
+        ? `${limit} times the usual volume`
+        : `nothing was throttled up to ${limit} times the usual volume${limit > DEFAULT_RECEIVERS.comfortable_ramp ? "" : ", as shipped"}`,
+    ),
     noteOf(
       "blocklist_days and blocklist_share",
       listing,
@@ -57,7 +61,7 @@ export function fitCounts(counted: readonly CountedDay[]): Fitted {
     workspaces: histories.length,
     days: counted.length,
     prior: { bounce, complaint },
-    receivers: { ...(ramp === null ? {} : { comfortable_ramp: ramp }), ...listing },
+    receivers: { ...rampOfModel(ramp), ...listing },
     notes,
   };
 }
@@ -81,6 +85,8 @@ function priorOf(
 ): FittedPrior | null {
   const totals = histories
     .map((days) => days.map(of).reduce(([a, b], [events, mail]) => [a + events, b + mail], [0, 0]))
+    // events of mail that was counted elsewhere: no rate is above 1
+    .map(([events = 0, mail = 0]) => [Math.min(events, mail), mail])
     .filter(([, mail = 0]) => mail >= MAIL_MIN) as [number, number][];
   if (totals.length < WORKSPACES_MIN) return null;
   const rate = mean(totals.map(([events, mail]) => events / mail));
@@ -92,11 +98,19 @@ function priorOf(
   return { rate, weight: Math.min(WEIGHT_MAX, Math.max(WEIGHT_MIN, weight)) };
 }
 
+type Ramp = { limit: number; isReached: boolean };
+
+/** Whoever never goes so far hears nothing of a limit: that is no reason to think it lower. */
+function rampOfModel(ramp: Ramp | null): Partial<ReceiverModel> {
+  if (ramp === null || (!ramp.isReached && ramp.limit <= DEFAULT_RECEIVERS.comfortable_ramp)) return {};
+  return { comfortable_ramp: Math.min(RECEIVERS_MAX.comfortable_ramp, ramp.limit) };
+}
+
 /**
  * The most that a day's volume could be over the usual one before receivers deferred more than they do
- * anyway.
+ * anyway; or, where they never did, the most that there was.
  */
-function rampOf(histories: readonly History[]): number | null {
+function rampOf(histories: readonly History[]): Ramp | null {
   const days = histories.flatMap(rampDays).sort((a, b) => a.ratio - b.ratio);
   const steady = days.filter(({ ratio }) => ratio <= STEADY_RATIO_MAX);
   const ramped = days.filter(({ ratio }) => ratio > STEADY_RATIO_MAX);
@@ -107,7 +121,7 @@ function rampOf(histories: readonly History[]): number | null {
     (_, n) => mean(ramped.slice(n, n + 5).map(({ deferred }) => deferred)) > usually + THROTTLED_SHARE,
   );
   const limit = at < 0 ? ramped.at(-1)?.ratio : ramped[at]?.ratio;
-  return limit === undefined ? null : Number(limit.toPrecision(2));
+  return limit === undefined ? null : { limit: Number(limit.toPrecision(2)), isReached: at >= 0 };
 }
 
 function rampDays(days: History): { ratio: number; deferred: number }[] {
@@ -137,7 +151,10 @@ function listingOf(
   }
   if (listings.length < LISTINGS_MIN) return null;
   return {
-    blocklist_days: Math.round(mean(listings.map(({ days }) => days))),
+    blocklist_days: Math.min(
+      RECEIVERS_MAX.blocklist_days,
+      Math.round(mean(listings.map(({ days }) => days))),
+    ),
     blocklist_share: Number(mean(listings.map(({ share }) => share)).toPrecision(2)),
   };
 }

@@ -65,21 +65,25 @@ export async function policyAt(sql: Sql | Tx, version: number): Promise<Policy |
   return row && policyOf(row);
 }
 
-/** Puts a policy in force; one that decides as the present one makes no new version. */
+/**
+ * Puts a policy in force; one that decides as the present one makes no new version. `before`: what was in
+ * force.
+ */
 export async function applyPolicy(
   sql: Sql,
   policy: Policy,
   by: PolicyAuthor,
   now: number,
-): Promise<{ version: number; isNew: boolean }> {
+): Promise<{ version: number; isNew: boolean; before: Policy }> {
   const digest = policyVersion(policy);
   const text = JSON.stringify(policy, null, 2);
   for (let attempt = 0; attempt < APPLY_ATTEMPTS_MAX; attempt++) {
     const known = await newestCapPolicy(sql);
-    if (known?.digest === digest) return { version: known.version, isNew: false };
+    if (known?.digest === digest) return { version: known.version, isNew: false, before: policy };
+    const before = known === null ? DEFAULT_POLICY : (await newestUsable(sql, known)).policy;
     const row = { text, digest, author: by.name, reason: by.reason };
     const version = await insertCapPolicy(sql, row, known?.version ?? BUILT_IN, new Date(now));
-    if (version !== null) return { version, isNew: true };
+    if (version !== null) return { version, isNew: true, before };
   }
   throw new Error("The policy keeps changing: somebody else applies policies at this moment. Try again.");
 }

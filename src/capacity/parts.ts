@@ -17,6 +17,7 @@ import {
   COUNTED_DAYS_MAX,
   cleanDaysNeeded,
   type DayCounts,
+  type DecidingNumbers,
   effective,
   evaluate,
   type Override,
@@ -30,11 +31,14 @@ export type PartDays = StreamPart & { days: DayCounts[] };
 /** By stream, or by stream and provider with a space between. */
 type PartStates = NonNullable<CapState["parts"]>;
 
+/** `numbers`: which part it is, and what the step was taken on. */
+type PartStep = { reason: string; numbers: DecidingNumbers };
+
 export type JudgedParts = {
   /** The very object that was given when there is nothing to store. */
   states: PartStates;
   /** For the history of the caps. */
-  reasons: string[];
+  steps: PartStep[];
   /** A step was taken: the evidence for it is used up for the workspace too. */
   hasStepped: boolean;
 };
@@ -55,25 +59,28 @@ export function judgeParts(
   const policy = withoutCap(context.policy);
   const daysOf = new Map(counted.map((one) => [nameOf(one), one.days]));
   const states: Record<string, CapState> = {};
-  const reasons: string[] = [];
+  const steps: PartStep[] = [];
   let hasStepped = false;
   for (const name of new Set([...Object.keys(known), ...daysOf.keys()])) {
     const days = daysOf.get(name) ?? [];
     const held = known[name];
     if (!held && !isSuspect(policy, days, context.now)) continue;
     const before = atCap(policy, context, held ?? startState(policy, context.plan));
-    const { state, harm } = evaluate(policy, context.plan, before, days, null, context.now);
+    const { state, harm, numbers } = evaluate(policy, context.plan, before, days, null, context.now);
     if (isRemembered(state, context.now)) states[name] = state;
     const isHeld = state.level === "paused";
     const isNew = isHeld && state.pausedAt.at(-1) !== before.pausedAt.at(-1);
     if (isNew) hasStepped = true;
     if (isNew || isHeld !== (before.level === "paused") || state.probe !== before.probe)
-      reasons.push(wording(partOf(name), state, policy, harm));
+      steps.push({
+        reason: wording(partOf(name), state, policy, harm),
+        numbers: { part: inWords(partOf(name)), ...numbers },
+      });
   }
   const names = Object.keys(states);
   const isSame =
     names.length === Object.keys(known).length && names.every((name) => states[name] === known[name]);
-  return { states: isSame ? known : states, reasons, hasStepped };
+  return { states: isSame ? known : states, steps, hasStepped };
 }
 
 /** A part of which nothing is known but counts: most are healthy, and their states need not be kept. */
@@ -186,13 +193,17 @@ function wording(
   policy: Policy,
   harm: Harm | null = null,
 ): string {
-  const what = provider === "" ? `The stream ${stream}` : `Mail of ${stream} to ${provider}`;
+  const what = `${provider === "" ? "The stream" : "Mail of"} ${inWords({ stream, provider })}`;
   if (level === "probing") return `${what} is probed with ${probe} recipients a day.`;
   if (level !== "paused") return `${what} goes as before.`;
   const held = provider === "" ? "is paused" : `is slowed down to ${policy.recovery.probe} recipients a day`;
   if (!harm) return `${what} ${held}.`;
   const { measure, sample } = harm;
   return `${what} ${held}: ${sample.events} ${measure}s of ${sample.of} are surely over the limit of ${percent(policy.pause[measure])}.`;
+}
+
+function inWords({ stream, provider }: StreamPart): string {
+  return provider === "" ? stream : `${stream} to ${provider}`;
 }
 
 function nameOf({ stream, provider }: StreamPart): string {

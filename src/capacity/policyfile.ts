@@ -40,16 +40,31 @@ export function parsePolicy(text: string): Policy {
   return checkPolicy(typeof shown?.digest === "string" && shown.policy ? shown.policy : json);
 }
 
-export function parseJson(text: string): unknown {
+const BYTE_ORDER_MARK = "\ufeff";
+
+export function parseJson(written: string): unknown {
+  const text = written.startsWith(BYTE_ORDER_MARK) ? written.slice(BYTE_ORDER_MARK.length) : written;
   try {
     return JSON.parse(text);
   } catch (error) {
     const { message } = error as SyntaxError;
-    const position = /at position (\d+)/.exec(message)?.[1];
-    const before = text.slice(0, position === undefined ? text.length : Number(position)).split("\n");
+    const before = text.slice(0, positionIn(text, message)).split("\n");
     const place = `line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`;
-    throw new Error(`It is not JSON: ${message} (${place}).`);
+    throw new Error(`It is not JSON: ${message.replace(/\s+/g, " ")} (${place}).`);
   }
+}
+
+/** V8 quotes so many characters on each side of an unexpected one, and says no position then. */
+const QUOTED_CHARS = 10;
+
+function positionIn(text: string, message: string): number {
+  const position = /at position (\d+)/.exec(message)?.[1];
+  if (position !== undefined) return Number(position);
+  const found = /^Unexpected token '(.+?)', (\.\.\.)?"(.*)"(\.\.\.)? is not valid JSON$/su.exec(message);
+  if (!found) return text.length;
+  const [, token = "", cutBefore, quoted = "", cutAfter] = found;
+  if (cutBefore !== undefined) return text.indexOf(quoted) + QUOTED_CHARS;
+  return cutAfter === undefined ? text.indexOf(token) : quoted.length - QUOTED_CHARS;
 }
 
 /** A number or list that two policies decide differently. */

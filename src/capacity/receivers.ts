@@ -13,10 +13,16 @@ import { binomial, type Random } from "./random.ts";
 const strict = { additionalProperties: false };
 const positive = (maximum: number, description: string) => Type.Number({ minimum: 0, maximum, description });
 
+/** Of numbers that are fitted to counts. */
+export const RECEIVERS_MAX = { comfortable_ramp: 100, blocklist_days: 60 };
+
 export const ReceiverFile = Type.Object(
   {
     unnoticed_per_day: positive(1e9, "So many a day are never throttled."),
-    comfortable_ramp: positive(100, "So many times the usual volume of a day pass; more is throttled."),
+    comfortable_ramp: positive(
+      RECEIVERS_MAX.comfortable_ramp,
+      "So many times the usual volume of a day pass; more is throttled.",
+    ),
     learning: positive(1, "How much of a larger volume counts as usual the day after."),
     throttle_hours: positive(240, "Half of what is throttled goes through within so many hours."),
     ramp_damage: positive(1, "Reputation lost on a day with twice the volume that passes."),
@@ -29,7 +35,7 @@ export const ReceiverFile = Type.Object(
     spam_below: positive(1, "Below this reputation mail goes to the spam folder, all of it at 0."),
     blocklist_below: positive(1, "Below this reputation a blocklist may take the address up on any day."),
     blocklist_chance: positive(1, "The chance of that on a day with no reputation left."),
-    blocklist_days: positive(60, "How long it stays there."),
+    blocklist_days: positive(RECEIVERS_MAX.blocklist_days, "How long it stays there."),
     blocklist_share: positive(1, "Mail refused meanwhile."),
   },
   { ...strict, title: "Postrider receivers" },

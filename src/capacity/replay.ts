@@ -33,6 +33,8 @@ import {
 
 const HOUR_MS = 3_600_000;
 const HOURS = 24;
+/** As often as the ledger's hour moves on. */
+const RELEASE_MS = 300_000;
 const MOMENTS_A_TURN = 100;
 
 /** What was known of a day at a time, and what waited then. */
@@ -118,7 +120,7 @@ export async function replayInTurns(input: ReplayInput, turn: () => Promise<void
 }
 
 function replayOf(world: ReplayWorld): Replay {
-  endSpan(world);
+  endDay(world, []);
   return { days: [...world.lived.values()], steps: world.steps, ...totalsOf(world) };
 }
 
@@ -217,7 +219,27 @@ function stateAtStart(input: ReplayInput, earlier: readonly Moment[]): CapState 
 }
 
 function momentsOf(input: ReplayInput): Moment[] {
-  return lookedOrSpread(input).filter(({ at }) => at >= input.from && at <= input.to);
+  const { from, to } = input;
+  const looked = lookedOrSpread(input).filter(({ at }) => at >= from && at <= to);
+  return withReleases(looked, from, to);
+}
+
+/** A look at which nothing is new is not written down; what waits under this policy may go then, too. */
+function withReleases(looked: readonly Moment[], from: number, to: number): Moment[] {
+  const moments: Moment[] = [];
+  let since = from;
+  const release = (until: number): void => {
+    for (let at = since + RELEASE_MS; at < until; at += RELEASE_MS)
+      moments.push({ at, looks: [], resolution: "1 hour" });
+  };
+  for (const one of looked) {
+    release(one.at);
+    moments.push(one);
+    since = one.at;
+  }
+  release(to);
+  if (since < to) moments.push({ at: to, looks: [], resolution: "1 hour" });
+  return moments;
 }
 
 /** Days without looks are lived in hours, their counts spread evenly. */
@@ -240,42 +262,67 @@ function lookedOrSpread({ days, looks, from, to }: ReplayInput): Moment[] {
   return moments.sort((a, b) => a.at - b.at);
 }
 
-/** Mail flows under the caps of before; then the policy looks, as the keeper does. */
+/** Mail flows under the caps and the override of now; then the policy looks, as the keeper does. */
 function live(world: ReplayWorld, { at, looks, resolution }: Moment): void {
+  if (looks.length === 0 && !isWaiting(world)) return;
   const today = dayOf(at);
   for (const { counts } of looks) world.real.set(counts.day, counts);
   if (today !== world.before.day) {
-    endDay(world, looks);
+    endDay(world, looks.length > 0 ? looks : nextLooks(world, at));
     turnDay(world, today);
   }
   const lived = dayIn(world, today, resolution);
+  follow(world, at);
   const present = looks.find(({ counts }) => counts.day === today);
   if (present) flow(world, present, at, lived);
+  else if (looks.length === 0 && !release(world, at, lived)) return;
   look(world, at, lived);
   lived.level = world.state.level;
   lived.over = world.backlog.transactional + world.backlog.bulk;
 }
 
-/** The first look of a day is the last that tells of the day before. */
-function endDay(world: ReplayWorld, looks: readonly CapLook[]): void {
-  const { day, waiting, waitingBulk } = world.before;
-  const last = looks.find(({ counts }) => counts.day === day);
-  if (!last) return;
-  const midnight = Date.parse(day) + DAY_MS;
-  flow(world, { ...last, waiting, waitingBulk }, midnight - 1, dayIn(world, day, "5 minutes"));
+function isWaiting({ backlog, before }: ReplayWorld): boolean {
+  return backlog.transactional + backlog.bulk + before.waiting + before.waitingBulk > 0;
 }
 
-/** What came after the last look of a day that is over. */
-function endSpan(world: ReplayWorld): void {
-  const { before, input } = world;
-  const { day, waiting, waitingBulk } = before;
+/** What tells of the day that is over comes with the next look. */
+function nextLooks({ input }: ReplayWorld, at: number): CapLook[] {
+  const next = input.looks.find((one) => one.at > at);
+  return next === undefined ? [] : input.looks.filter((one) => one.at === next.at);
+}
+
+/** Nothing new came; whether something of what waited has gone. */
+function release(world: ReplayWorld, at: number, lived: ReplayedDay): boolean {
+  const { day, waiting, waitingBulk } = world.before;
+  const waited = world.backlog.transactional + world.backlog.bulk;
+  const counts = world.real.get(day) ?? noCounts(day);
+  const { used, usedBulk } = world.before;
+  flow(world, { at, counts: { ...counts, used, usedBulk }, waiting, waitingBulk }, at, lived);
+  const waits = world.backlog.transactional + world.backlog.bulk;
+  lived.over = waits;
+  return waits < waited;
+}
+
+/**
+ * The first look of a day is the last that tells of the day before; without one it is as it ended, if that is
+ * within the span.
+ */
+function endDay(world: ReplayWorld, looks: readonly CapLook[]): void {
+  const { day, used, waiting, waitingBulk } = world.before;
+  const told = looks.find(({ counts }) => counts.day === day)?.counts;
+  const last = told ?? endOf(world, day, used);
+  if (last === null) return;
+  world.real.set(day, last);
   const midnight = Date.parse(day) + DAY_MS;
-  const counts = input.days.find((one) => one.day === day);
-  if (!counts || !isOver(world, day) || counts.used <= before.used) return;
-  world.real.set(day, counts);
-  const lived = dayIn(world, day, "5 minutes");
-  flow(world, { at: midnight - 1, counts, waiting, waitingBulk }, midnight - 1, lived);
+  const lived = dayIn(world, day, told ? "5 minutes" : "1 hour");
+  flow(world, { at: midnight - 1, counts: last, waiting, waitingBulk }, midnight - 1, lived);
   lived.over = world.backlog.transactional + world.backlog.bulk;
+}
+
+/** null: nothing came after what is known. */
+function endOf(world: ReplayWorld, day: string, used: number): DayCounts | null {
+  const counts = world.input.days.find((one) => one.day === day);
+  return counts && isOver(world, day) && counts.used > used ? counts : null;
 }
 
 function isOver({ input }: ReplayWorld, day: string): boolean {

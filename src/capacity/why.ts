@@ -16,6 +16,7 @@ import {
   type Override,
   type Policy,
   watchOf,
+  watchOn,
 } from "./policy.ts";
 
 export type CapFacts = {
@@ -33,8 +34,11 @@ export type CapFacts = {
   waitingIn: Readonly<Record<string, number>>;
   quota: { monthLeft: number; dayLeft: number | null };
   /** The newest change on record. */
-  lastChange: { at: Date; reason: string; by: string } | null;
+  lastChange: RecordedChange | null;
+  /** The change since which the level is what it is; null: there is none on record. */
+  levelChange: RecordedChange | null;
 };
+type RecordedChange = { at: Date; reason: string; by: string };
 
 export type CapAnswer = {
   cap: { day: number; hour: number; level: string };
@@ -94,6 +98,7 @@ function reasons({
   policyVersion,
   plan,
   lastChange,
+  levelChange,
   days,
   heard,
   now,
@@ -102,6 +107,9 @@ function reasons({
   const unknown = unknownOf(policy, days, dayOf(now), heard);
   return [
     `It is decided by ${version}; the level is ${state.level}.`,
+    ...(state.level === "normal" || levelChange === null || isSame(levelChange, lastChange)
+      ? []
+      : [`The level is ${state.level} since ${timeOf(levelChange.at.getTime())}: ${levelChange.reason}`]),
     ...(lastChange === null
       ? [`It has not changed since the start, which is ${policy.start.day} a day.`]
       : [
@@ -121,6 +129,10 @@ function reasons({
         `Suspicious: ${events} ${measure}s from ${source} on ${day}, of which ${counted} count.`,
     ),
   ];
+}
+
+function isSame(one: RecordedChange, other: RecordedChange | null): boolean {
+  return one.at.getTime() === other?.at.getTime() && one.reason === other.reason;
 }
 
 const UNKNOWN = {
@@ -183,9 +195,10 @@ function growthChanges(
     : [`As today is so far, the cap does not grow at ${turn}: ${growth.why.join("; ")}.`];
 }
 
+/** As the next look will find it: that opens the windows of a workspace which had no look yet. */
 function harmChanges({ policy, state, days, now }: CapFacts): string[] {
-  const watch = watchOf(policy, state);
-  const known = weighed(policy, watch, withPostmaster(days), now);
+  const known = weighed(policy, watchOf(policy, state), withPostmaster(days), now);
+  const watch = watchOf(policy, watchOn(state, known, now));
   const evidence = suspicion(policy, watch, known, now);
   const ofBulk = suspicion(policy, watch, known, now, true);
   const measures = ["bounce", "complaint"] as const;

@@ -179,7 +179,7 @@ export async function history(context: Context, options: HistoryOptions) {
   await capacityOf(context, options.workspace);
   const found = await listCapChanges(context.sql, options.workspace, HISTORY_SHOWN + 1, span);
   const rows = found.slice(0, HISTORY_SHOWN);
-  const summary = historyInWords(rows, span);
+  const summary = historyInWords(rows, await levelBefore(context, options.workspace, found, span), span);
   if (found.length > rows.length) {
     const left = `Only the newest ${HISTORY_SHOWN} changes are listed. For older ones give --to ${time(rows.at(-1)?.at ?? null)}.`;
     if (options.json) complain(left);
@@ -201,18 +201,54 @@ export async function history(context: Context, options: HistoryOptions) {
   say(options, rows, [...summary, "", text].join("\n"));
 }
 
-function historyInWords(rows: readonly CapChangeRow[], { from, to }: TimeSpan): string[] {
+/** The level that the oldest row shown was taken at: the step to it may be older than the span. */
+async function levelBefore(
+  { sql }: Context,
+  workspace: string,
+  found: readonly CapChangeRow[],
+  { from }: TimeSpan,
+): Promise<string> {
+  const [older] =
+    found.length > HISTORY_SHOWN
+      ? found.slice(HISTORY_SHOWN)
+      : from === null
+        ? []
+        : await listCapChanges(sql, workspace, 1, { from: null, to: from });
+  return older?.level ?? "normal";
+}
+
+function historyInWords(rows: readonly CapChangeRow[], before: string, { from, to }: TimeSpan): string[] {
   const span = `${from ? ` from ${time(from)}` : ""}${to ? ` until ${time(to)}` : ""}`;
   const [newest, oldest] = [rows[0], rows.at(-1)];
-  if (!newest || !oldest) return [`The caps did not change${span}.`];
+  if (!newest || !oldest)
+    return [`The caps did not change${span}${before === "normal" ? "" : `; the level was ${before}`}.`];
   const steps = (["frozen", "paused", "shrunk"] as const).flatMap((level) => {
-    const times = rows.filter((row, n) => row.level === level && rows[n + 1]?.level !== level).length;
-    return times === 0 ? [] : [`${level} ${times === 1 ? "once" : `${times} times`}`];
+    const times = rows.filter(
+      (row, n) => row.level === level && (rows[n + 1]?.level ?? before) !== level,
+    ).length;
+    return times === 0 ? [] : [`${level} ${timesInWords(times)}`];
   });
-  const taken = steps.length === 0 ? "no step was taken against it" : `it was ${steps.join(", ")}`;
-  return [
-    `${rows.length === 1 ? "1 change" : `${sayCount(rows.length)} changes`}${span}: the cap went from ${sayCount(oldest.dayBefore)} to ${sayCount(newest.dayAfter)} a day, and ${taken}.`,
+  const inParts = rows.filter(isStepAgainstPart).length;
+  const taken = [
+    ...(before === "normal" ? [] : [`it was ${before} before`]),
+    ...(steps.length === 0 ? [] : [`it was ${steps.join(", ")}`]),
+    ...(inParts === 0 ? [] : [`a part of its mail was held back ${timesInWords(inParts)}`]),
+    ...(steps.length + inParts === 0 ? ["no step was taken against it"] : []),
+    ...(newest.level === "normal" ? [] : [`at the end it was ${newest.level}`]),
   ];
+  return [
+    `${rows.length === 1 ? "1 change" : `${sayCount(rows.length)} changes`}${span}: the cap went from ${sayCount(oldest.dayBefore)} to ${sayCount(newest.dayAfter)} a day; ${taken.join("; ")}.`,
+  ];
+}
+
+function timesInWords(times: number): string {
+  return times === 1 ? "once" : `${sayCount(times)} times`;
+}
+
+/** See parts.ts: how its level changes otherwise is the way back. */
+function isStepAgainstPart({ counts }: CapChangeRow): boolean {
+  const { part, events } = (counts ?? {}) as { part?: unknown; events?: unknown };
+  return part !== undefined && events !== undefined;
 }
 
 /** `events=43 of=120 limit=0.06` */
@@ -251,15 +287,20 @@ export async function showForecast(context: Context, options: ForecastOptions) {
     ]),
     ["day", "cap", "sent", "held by", "level", "cap if used in full", "why"],
   );
-  say(options, ahead, [...forecastInWords(ahead, days), "", text].join("\n"));
+  const { day: capDay } = effective(policy, row.plan, state, overrideOf(row), now);
+  say(options, ahead, [...forecastInWords(capDay, ahead, days), "", text].join("\n"));
 }
 
-function forecastInWords(ahead: Awaited<ReturnType<typeof forecast>>, days: number): string[] {
-  const [first, last] = [ahead[0], ahead.at(-1)];
-  if (!first || !last) return [];
+function forecastInWords(
+  capDay: number,
+  ahead: Awaited<ReturnType<typeof forecast>>,
+  days: number,
+): string[] {
+  const last = ahead.at(-1);
+  if (!last) return [];
   const held = ahead.filter(({ likely }) => likely.heldBy !== null).length;
   return [
-    `If traffic stays as in the last week, the cap is likely to go from ${sayCount(first.likely.capDay)} to ${sayCount(last.likely.capDay)} a day in ${days} ${days === 1 ? "day" : "days"}; if all of each cap is used, to ${sayCount(last.most.capDay)}.`,
+    `If traffic stays as in the last week, the cap is likely to go from ${sayCount(capDay)} to ${sayCount(last.likely.capDay)} a day in ${days} ${days === 1 ? "day" : "days"}; if all of each cap is used, to ${sayCount(last.most.capDay)}.`,
     held === 0
       ? "Nothing is likely to wait."
       : `On ${held} of these days mail is likely to be held back; the column says by what.`,

@@ -4,6 +4,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { Readable } from "node:stream";
 import { csvRecords } from "../audience/csv.ts";
+import { parseJson } from "../capacity/policyfile.ts";
 import { codeOf, messageOf } from "../caught.ts";
 import { DAY_MS } from "../clock.ts";
 import { COUNTS_KEPT_DAYS } from "../record/workspaces/caps.ts";
@@ -58,7 +59,7 @@ export async function importEvidence({ sql, clock }: Context, file: string, opti
       : []),
     ...(unknown.length > 0
       ? [
-          `${skipped} rows were skipped, since no workspace has verified ${unknown.slice(0, 5).join(", ")}${unknown.length > 5 ? ", and others" : ""}.`,
+          `${sayRows(skipped)} skipped, since no workspace has verified ${unknown.slice(0, 5).join(", ")}${unknown.length > 5 ? ", and others" : ""}.`,
         ]
       : []),
   ];
@@ -94,9 +95,9 @@ function textOf(file: string): string {
 function jsonRows(file: string, text: string): ImportedRow[] {
   let parsed: unknown;
   try {
-    parsed = JSON.parse(text);
+    parsed = parseJson(text);
   } catch (error) {
-    throw new CommandError(`${file} is not JSON: ${messageOf(error)}.`);
+    throw new CommandError(`${file}: ${messageOf(error)} Nothing was imported.`);
   }
   return (parsed as unknown[]).map((one, n) => {
     const place = `${file}, item ${n + 1}`;

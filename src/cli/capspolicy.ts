@@ -16,9 +16,8 @@ type ShadowOptions = OutputOptions & { by: string };
 type ShowOptions = OutputOptions & { version?: number };
 
 export async function apply({ sql, clock }: Context, policy: Policy, options: AuthorOptions) {
-  const before = await policyInForce(sql);
   const applied = await applyPolicy(sql, policy, { name: options.by, reason: options.reason }, clock.now());
-  const changes = policyDifferences(before.policy, policy);
+  const changes = policyDifferences(applied.before, policy);
   const words = applied.isNew
     ? `Version ${applied.version} is in force. Keepers judge by it from their next look on.\n${shown(changes)}`
     : `Nothing changes: version ${applied.version}, which is in force, decides the same.`;
@@ -41,9 +40,8 @@ export async function rollback({ sql, clock }: Context, version: number, options
   const policy = await policyAt(sql, version);
   if (policy === null) throw unknownVersion(version);
   const reason = options.reason === "" ? `back to version ${version}` : options.reason;
-  const before = await policyInForce(sql);
   const applied = await applyPolicy(sql, policy, { name: options.by, reason }, clock.now());
-  const changes = policyDifferences(before.policy, policy);
+  const changes = policyDifferences(applied.before, policy);
   const words = applied.isNew
     ? `Version ${applied.version} is in force; it decides as version ${version}.\n${shown(changes)}`
     : `Nothing changes: version ${applied.version}, which is in force, decides as version ${version}.`;

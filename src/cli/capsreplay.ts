@@ -7,7 +7,7 @@ import { heardWith } from "../capacity/heard.ts";
 import { policyInForce } from "../capacity/inforce.ts";
 import { type Policy, policyVersion } from "../capacity/policy.ts";
 import { readPolicy } from "../capacity/policyfile.ts";
-import { addTotals, type CapTotals, type Replay } from "../capacity/replay.ts";
+import { addTotals, type CapTotals, type Replay, type ReplayedDay } from "../capacity/replay.ts";
 import { REPLAYED_DAYS_MAX, replayWorkspace } from "../capacity/replayed.ts";
 import { sayCount } from "../capacity/report/words.ts";
 import { shadowInForce } from "../capacity/shadow.ts";
@@ -148,27 +148,43 @@ function differences(
   if (all.length === 0) return [];
   const words = ({ sent, bad, waiting_hours, delayed, freezes, pauses, shrinks }: CapTotals) =>
     `${sayCount(sent)} recipients sent to, ${sayCount(bad)} bounced or complained, ${sayCount(delayed)} waited (${sayCount(waiting_hours)} recipient-hours), ${counted(freezes, "freeze")}, ${counted(pauses, "pause")}, ${counted(shrinks, "cut")}`;
-  const changes = (
-    [
-      ["bad", "bad e-mail"],
-      ["waiting_hours", "recipient-hour"],
-      ["freezes", "freeze"],
-      ["pauses", "pause"],
-      ["shrinks", "cut"],
-    ] as const
-  ).flatMap(([name, what]) => {
+  const coarse = all.reduce((sum, { days }) => sum + days.filter(isCoarse).length, 0);
+  const compared = COMPARED.filter(([name]) => coarse === 0 || !WAITS.has(name));
+  const changes = compared.flatMap(([name, what, several]) => {
     const by = Math.round(after[name] - before[name]);
-    return by === 0 ? [] : [counted(Math.abs(by), `${by > 0 ? "more" : "fewer"} ${what}`)];
+    const how = by > 0 ? "more" : "fewer";
+    return by === 0 ? [] : [counted(Math.abs(by), `${how} ${what}`, `${how} ${several}`)];
   });
   return [
     `${first}: ${words(before)}.`,
     `${second}: ${words(after)}.`,
     changes.length === 0 ? "There is no difference." : `The difference: ${changes.join(", ")}.`,
+    ...(coarse === 0
+      ? []
+      : [
+          `${coarse === 1 ? "1 day is" : `${sayCount(coarse)} days are`} known as a whole only: what waited is not compared.`,
+        ]),
   ];
 }
 
-function counted(count: number, what: string): string {
-  return `${sayCount(count)} ${what}${count === 1 ? "" : "s"}`;
+const COMPARED = [
+  ["sent", "recipient sent to", "recipients sent to"],
+  ["bad", "bad e-mail", "bad e-mails"],
+  ["delayed", "recipient that waited", "recipients that waited"],
+  ["waiting_hours", "recipient-hour", "recipient-hours"],
+  ["freezes", "freeze", "freezes"],
+  ["pauses", "pause", "pauses"],
+  ["shrinks", "cut", "cuts"],
+] as const satisfies [keyof CapTotals, string, string][];
+const WAITS: ReadonlySet<keyof CapTotals> = new Set(["delayed", "waiting_hours"]);
+
+/** Nobody knows when its mail came, so that under the very same policy other mail would wait. */
+function isCoarse({ resolution, actual, used }: ReplayedDay): boolean {
+  return resolution === "1 hour" && actual + used > 0;
+}
+
+function counted(count: number, what: string, several = `${what}s`): string {
+  return `${sayCount(count)} ${count === 1 ? what : several}`;
 }
 
 function daysTable({ days }: Replay): string {

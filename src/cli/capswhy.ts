@@ -3,7 +3,7 @@ import { countsToJudge, overrideOf, stateOf } from "../capacity/caps.ts";
 import { heardWith } from "../capacity/heard.ts";
 import { policyInForce } from "../capacity/inforce.ts";
 import { whyCap } from "../capacity/why.ts";
-import { findCapacity, listCapChanges, noteCapUse } from "../record/workspaces/caps.ts";
+import { findCapacity, findLevelChange, listCapChanges, noteCapUse } from "../record/workspaces/caps.ts";
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { advance, sum, waitingByStream } from "../rules/ledger.ts";
 import type { Context } from "./context.ts";
@@ -22,12 +22,13 @@ export async function why({ sql, clock, config }: Context, options: WhyOptions) 
   const { policy, version } = await policyInForce(sql);
   await noteCapUse(sql, [workspace]);
   const [lastChange] = await listCapChanges(sql, workspace, 1);
+  const state = stateOf(row, policy);
   const { dayLimit, monthLimit } = allowance;
   const answer = whyCap({
     policy,
     policyVersion: version,
     plan: row.plan,
-    state: stateOf(row, policy),
+    state,
     override: overrideOf(row),
     days: await countsToJudge(sql, policy, row, now),
     heard: heardWith(config),
@@ -40,6 +41,7 @@ export async function why({ sql, clock, config }: Context, options: WhyOptions) 
       dayLeft: dayLimit === null ? null : Math.max(0, dayLimit - ledger.dayUsed),
     },
     lastChange: lastChange ?? null,
+    levelChange: await findLevelChange(sql, workspace, state.level),
   });
   const { is, why: reasons, changes } = answer;
   say(options, answer, [...is, "", "Why:", ...reasons, "", "What would change it:", ...changes].join("\n"));

@@ -144,13 +144,23 @@ function withReceivers(scenario: Named<Scenario>, receivers?: Partial<ReceiverMo
   return { ...scenario, value: { ...scenario.value, receivers: { ...receivers, ...known } } };
 }
 
-/** A trade-off needs bad mail on one side and good on the other. */
+/**
+ * A trade-off needs bad mail on one side and good on the other. Every policy stops a list of which a third
+ * bounces, at the same e-mail: only one near the limits tells them apart.
+ */
 function tradeScenarios(scenario: Scenario): { good: Scenario; bad: Scenario } {
   const hasBad = scenario.streams.some(({ bad }) => bad);
   return {
     good: hasBad ? readScenario("clean-start").value : scenario,
-    bad: hasBad ? scenario : readScenario("bought-list").value,
+    bad: hasBad ? scenario : withBounces(readScenario("bought-list").value, TRADED_BOUNCE),
   };
+}
+
+const TRADED_BOUNCE = 0.1;
+
+function withBounces(scenario: Scenario, bounce: number): Scenario {
+  const streams = scenario.streams.map((stream) => (stream.bad ? { ...stream, bounce } : stream));
+  return { ...scenario, streams };
 }
 
 export function progressBar(): { show: StudyProgress; clear: () => void } {

@@ -20,7 +20,7 @@ import { checkScenario } from "../capacity/workload.ts";
 import { DAY_MS } from "../clock.ts";
 import { isUuid } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
-import { findCapacity, listCapChanges, noteCapUse } from "../record/workspaces/caps.ts";
+import { findCapacity, findLevelChange, listCapChanges, noteCapUse } from "../record/workspaces/caps.ts";
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { countShadowSteps, countSteps, listShadowChanges } from "../record/workspaces/shadow.ts";
 import { advance, sum, waitingByStream } from "../rules/ledger.ts";
@@ -119,7 +119,10 @@ async function show({ sql, heard }: CapParts, visit: VisitOf<KnownWorkspace>): P
   advance(ledger, now);
   const state = stateOf(row, policy);
   const override = overrideOf(row);
-  const days = await countsToJudge(sql, policy, row, now);
+  const [days, levelChange] = await Promise.all([
+    countsToJudge(sql, policy, row, now),
+    findLevelChange(sql, workspace.id, state.level),
+  ]);
   const { dayLimit, monthLimit } = allowance;
   const monthLeft = Math.max(0, monthLimit - ledger.monthUsed);
   const dayLeft = dayLimit === null ? null : Math.max(0, dayLimit - ledger.dayUsed);
@@ -155,6 +158,7 @@ async function show({ sql, heard }: CapParts, visit: VisitOf<KnownWorkspace>): P
         waitingIn: waitingByStream(ledger),
         quota: { monthLeft, dayLeft },
         lastChange: history[0] ?? null,
+        levelChange,
       }),
       history,
       forecast: forecast(policy, row.plan, state, days, override, now, FORECAST_DAYS, ahead),

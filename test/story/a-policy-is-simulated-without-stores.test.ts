@@ -63,6 +63,9 @@ test("JSON and a report that loads nothing, of two policies, one parameter swept
   expect(days[1]).toBeLessThan(days[0]);
   expect(found.sweep.points).toHaveLength(4);
   expect(found.tradeOff).toHaveLength(2);
+  const [{ points }] = found.tradeOff as [{ points: { badSent: number }[] }];
+  // the strictest and the loosest policy let different amounts through
+  expect(points.at(-1)?.badSent).toBeGreaterThan(2 * (points[0]?.badSent ?? 0));
 
   const html = readFileSync(join(folder, "out.html"), "utf8");
   expect(html.match(/<svg /g)?.length).toBeGreaterThan(10);

@@ -124,7 +124,7 @@ test("a file with a fault is refused with the line, and nothing of it is importe
     [`domain,day,complaint_rate\nwhole.example,${YESTERDAY},7\n`, /line 2: `complaint_rate` must be a share/],
     [`domain,day,reputation\nwhole.example,${YESTERDAY},great\n`, /`reputation` must be one of high/],
     [`[{"domain": "whole.example"}]`, /item 1: `day` must be/],
-    [`[1`, /is not JSON/],
+    [`[1,\n {]`, /It is not JSON: .*line 2, column 3\)\. Nothing was imported/],
     [`{"domain": "whole.example"}`, /must be a JSON array/],
     [
       `[{"domain": "whole.example", "day": "${YESTERDAY}", "complaint_rate": ""}]`,
@@ -154,7 +154,7 @@ test("a file with a fault is refused with the line, and nothing of it is importe
   const other = await take(`domain,day,reputation\nnobody.example,${YESTERDAY},high\n`);
   expect(other).toEqual({ imported: 0, skipped: 1, unknown_domains: ["nobody.example"] });
   const said = await takeInWords(`domain,day,reputation\nnobody.example,${YESTERDAY},high\n`);
-  expect(said).toMatch(/^Nothing was imported\.\n/);
+  expect(said).toMatch(/^Nothing was imported\.\n1 row was skipped, since no workspace/);
   const folderRefused = await line.postrider("caps", "evidence", "import", folder);
   expect(folderRefused).toMatchObject({ status: 1, err: expect.stringContaining("is a folder") });
 });

@@ -105,9 +105,12 @@ test("what the caps will be, and what they would have been under another policy"
   );
   expect(ahead).toHaveLength(5);
   expect(ahead.at(-1)?.likely.capDay).toBeGreaterThan(300);
+  const told = await postrider("caps", "forecast", "--workspace", other.id, "--days", "1");
+  // from what it is today
+  expect(told.out).toMatch(/the cap is likely to go from 300 to 360 a day in 1 day;/);
   const file = join(folder, "policy.json");
   writeFileSync(file, JSON.stringify({ ...DEFAULT_POLICY, growth: 2 }));
-  const { days: replayed } = await hearing.json<{ days: { capDay: number }[] }>(
+  const { days: replayed, summary } = await hearing.json<{ days: { capDay: number }[]; summary: string[] }>(
     "caps",
     "replay",
     "--workspace",
@@ -120,6 +123,8 @@ test("what the caps will be, and what they would have been under another policy"
     file,
   );
   expect(replayed).toHaveLength(10);
+  expect(summary).toContain("10 days are known as a whole only: what waited is not compared.");
+  expect(summary.filter((one) => /^The difference.*recipient-hours/.test(one))).toEqual([]);
   expect(replayed[3]?.capDay).toBe(2_400);
   writeFileSync(file, JSON.stringify({ ...DEFAULT_POLICY, growth: 0.5 }));
   const bad = await postrider("caps", "replay", "--workspace", other.id, "--policy", file);
@@ -183,6 +188,15 @@ test("why: the cap, the reason, and what would change it and when, in sentences"
     expect.stringContaining("A bounce rate that is surely over 5.00% freezes"),
   );
 
+  await engine.sql`update tally set hard_bounced = 40, delivered = 60 where workspace_id = ${asked.id}`;
+  // what the first look will find is known before it
+  const ill = await json<Why>("caps", "why", "--workspace", asked.id);
+  expect(ill.changes).toContain("A bounce rate that is surely over 5.00% freezes the cap: that is proven.");
+
+  await engine.sql`insert into cap_change (workspace_id, id, at, day_before, day_after, hour_before, hour_after, level,
+      reason, changed_by)
+    values (${asked.id}, '019a9f3e-5b1c-7d2a-9e41-000000000001', ${new Date(Date.now() - DAY_MS)}, 300, 300, 100, 100,
+      'paused', 'Paused: 40 bounces.', 'policy')`;
   const state = { ...STATE, level: "paused", cleanDays: 1, pausedAt: [Date.now()] };
   await engine.sql`insert into capacity (workspace_id, state, policy_version, is_troubled, evaluated_on)
     values (${asked.id}, ${JSON.stringify(state)}::text::jsonb, 'x', true, now()::date)`;
@@ -202,6 +216,7 @@ test("why: the cap, the reason, and what would change it and when, in sentences"
   );
   const { out } = await postrider("caps", "why", "--workspace", asked.id);
   expect(out).toContain("Only transactional mail goes.");
+  expect(out).toMatch(/The level is paused since \S+Z: Paused: 40 bounces\.\n/);
   expect(out).toMatch(/Ada set it to at least 500 a day until .*: launch\./);
   expect(out).toMatch(/The override ends at /);
   expect(out).toMatch(/After 2 more clean days, at the earliest on \S+, a probe of 50 a day/);
@@ -230,11 +245,16 @@ test("a forecast goes on from the level and the quota there are", async () => {
 test("history between two times names the numbers that decided", async () => {
   const asked = await engine.workspace();
   const counts = { measure: "bounce", events: 43, of: 120, limit: 0.06 };
-  for (const [n, day] of ["2026-11-01", "2026-11-05", "2026-11-09"].entries())
+  const changes = [
+    ["2026-11-01", "normal", null],
+    ["2026-11-05", "paused", counts],
+    ["2026-11-09", "paused", { ...counts, part: "news" }],
+  ] as const;
+  for (const [n, [day, level, numbers]] of changes.entries())
     await engine.sql`insert into cap_change (workspace_id, id, at, day_before, day_after, hour_before, hour_after, level,
         reason, counts, policy_version, changed_by)
-      values (${asked.id}, ${`019a9f3e-5b1c-7d2a-9e41-00000000000${n}`}, ${new Date(day)}, 1, 2, 1, 2, 'paused', 'x',
-              ${JSON.stringify(counts)}::text::jsonb, 'x', 'policy')`;
+      values (${asked.id}, ${`019a9f3e-5b1c-7d2a-9e41-00000000000${n}`}, ${new Date(day)}, 1, 2, 1, 2, ${level}, 'x',
+              ${numbers && JSON.stringify(numbers)}::text::jsonb, 'x', 'policy')`;
   const about = ["caps", "history", "--workspace", asked.id, "--from", "2026-11-02", "--to", "2026-11-09"];
   const rows = await json<{ at: string; counts: unknown }[]>(...about);
   expect(rows).toMatchObject([{ at: "2026-11-05T00:00:00.000Z", counts }]);
@@ -244,10 +264,14 @@ test("history between two times names the numbers that decided", async () => {
   const refused = await postrider("caps", "history", "--workspace", asked.id, "--from", "soon");
   expect(refused).toMatchObject({ status: 1, err: expect.stringContaining("--from") });
   expect((await postrider(...about)).out).toMatch(
-    /^1 change from 2026-11-02T\S+ until 2026-11-09T\S+: the cap went from 1 to 2 a day, and it was paused once\.\n\n/,
+    /^1 change from 2026-11-02T\S+ until 2026-11-09T\S+: the cap went from 1 to 2 a day; it was paused once; at the end it was paused\.\n\n/,
+  );
+  const later = await postrider("caps", "history", "--workspace", asked.id, "--from", "2026-11-06");
+  expect(later.out).toContain(
+    "the cap went from 1 to 2 a day; it was paused before; a part of its mail was held back once; at the end it was paused.\n",
   );
   const empty = await postrider("caps", "history", "--workspace", asked.id, "--from", "2026-12-01");
-  expect(empty.out).toMatch(/^The caps did not change from 2026-12-01T\S+\.\n/);
+  expect(empty.out).toMatch(/^The caps did not change from 2026-12-01T\S+; the level was paused\.\n/);
   const turned = ["--from", "2026-11-09", "--to", "2026-11-02"];
   const refusals = [
     await postrider("caps", "history", "--workspace", asked.id, ...turned),

@@ -6,8 +6,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { PolicyInForce, policyInForce } from "../../src/capacity/inforce.ts";
+import { applyPolicy, PolicyInForce, policyAt, policyInForce } from "../../src/capacity/inforce.ts";
 import { DEFAULT_POLICY } from "../../src/capacity/policy.ts";
+import { listCapPolicies } from "../../src/record/workspaces/cappolicies.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type CommandLine, commandLine } from "../rig/command.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
@@ -137,6 +138,32 @@ test("a version that this release cannot use leaves the one before it in force, 
   // from here on a version can be applied
   expect(await line.json("caps", "policy", "rollback", "1")).toMatchObject({ version: 6, changed: true });
   expect(await process.policy.latest()).toMatchObject({ growth: 1.3 });
+});
+
+test("of applies that meet each names what it replaced, and their times are in the order of the versions", async () => {
+  const known = (await policyInForce(api.sql)).version;
+  const growths = [1.51, 1.52, 1.53, 1.54];
+  const applied = await Promise.all(
+    growths.map((growth, n) => {
+      const by = { name: "Ada", reason: "" };
+      return applyPolicy(api.sql, { ...DEFAULT_POLICY, growth }, by, clock.now() - n * 60_000);
+    }),
+  );
+  const inOrder = applied.toSorted((a, b) => a.version - b.version);
+  expect(inOrder.map(({ version }) => version)).toEqual(growths.map((_, n) => known + 1 + n));
+  for (const [n, { version, before }] of inOrder.entries())
+    expect(before).toEqual(await policyAt(api.sql, n === 0 ? known : version - 1));
+  const rows = await listCapPolicies(api.sql, growths.length);
+  const times = rows.map(({ appliedAt }) => appliedAt.getTime());
+  expect(times).toEqual(times.toSorted((a, b) => b - a));
+});
+
+test("an author and a reason are a line of text", async () => {
+  write({ growth: 1.2 });
+  for (const by of ["", "  ", "a\nb", "x".repeat(101)]) {
+    const refused = await line.postrider("caps", "policy", "apply", file, "--by", by);
+    expect(refused).toMatchObject({ status: 1, err: expect.stringContaining("1 to 100 characters") });
+  }
 });
 
 test("a policy is simulated as it is in force, as a file, and as `show` prints it", async () => {

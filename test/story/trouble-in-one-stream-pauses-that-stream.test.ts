@@ -49,7 +49,12 @@ test("a bad list pauses its stream; other bulk mail and transactional mail go on
   const [change, ...rest] = await listCapChanges(api.sql, ws.id, 10);
   expect(rest).toEqual([]);
   expect(change?.reason).toMatch(/^The stream news is paused: 60 bounces of 200 are surely over the limit/);
+  expect(change?.counts).toMatchObject({ part: "news", events: 60, of: 200, limit: 0.06 });
   const line = commandLine(stage);
+  const told = (await line.postrider("caps", "history", "--workspace", ws.id)).out;
+  expect(told).toMatch(
+    /^1 change: the cap went from 300 to 300 a day; a part of its mail was held back once\.\n/,
+  );
   const why = (await line.postrider("caps", "why", "--workspace", ws.id)).out;
   expect(why).toMatch(/The stream news is paused\. Held back at \S+ 10 e-mails wait in it\./);
   expect(why).toMatch(

@@ -5,6 +5,7 @@
 import { expect, test } from "vitest";
 import { fitCounts } from "../../src/capacity/fit.ts";
 import { binomial, randomOf } from "../../src/capacity/random.ts";
+import { checkReceivers } from "../../src/capacity/receivers.ts";
 import type { CountedDay } from "../../src/record/workspaces/caps.ts";
 
 function day(workspaceId: string, some: Partial<CountedDay>): CountedDay {
@@ -46,4 +47,32 @@ test("the volume at which receivers begin to defer, and how long a blocklist hol
   expect(receivers.comfortable_ramp).toBeGreaterThan(1.8);
   expect(receivers.comfortable_ramp).toBeLessThan(2.3);
   expect(receivers).toMatchObject({ blocklist_days: 4, blocklist_share: 0.6 });
+});
+
+const SENDERS = ["a", "b", "c", "d", "e", "f"];
+const days = (count: number, of: (n: number) => Partial<CountedDay>) =>
+  SENDERS.flatMap((id) => Array.from({ length: count }, (_, n) => day(id, of(n))));
+
+test("who never grew fast has heard of no limit: the ramp is not taken for one", () => {
+  const gentle = fitCounts(days(30, (n) => ({ attempted: n % 3 === 0 ? 2_600 : 2_000 })));
+  expect(gentle.receivers).toEqual({});
+  expect(gentle.notes[2]).toMatch(
+    /^comfortable_ramp: nothing was throttled up to 1\.\d times .*, as shipped$/,
+  );
+  const bold = fitCounts(days(60, (n) => ({ attempted: n % 8 === 0 ? 20_000 : 2_000 })));
+  expect(bold.receivers.comfortable_ramp).toBeGreaterThan(3);
+});
+
+test("whatever the counts, what is fitted is a file that the simulator takes, and a rate is at most 1", () => {
+  const strange = [
+    days(40, (n) => ({ attempted: n % 8 === 0 ? 2_000_000 : 1_000 })),
+    days(90, () => ({ attempted: 1_000, blocked: 900 })),
+    days(30, () => ({ attempted: 1_000, bounced: 5_000, deferred: 9_000, complained: 40, fblDelivered: 8 })),
+    days(30, () => ({ bounced: 3, complained: 1 })),
+  ];
+  for (const counted of strange) {
+    const { prior, receivers } = fitCounts(counted);
+    expect(() => checkReceivers(receivers)).not.toThrow();
+    for (const found of Object.values(prior)) expect(found?.rate ?? 0).toBeLessThanOrEqual(1);
+  }
 });

@@ -235,3 +235,58 @@ describe("a span that starts or ends within a day", () => {
     expect(totals).toMatchObject({ sent: 200, waiting_most: 200 });
   });
 });
+
+describe("between two looks", () => {
+  const HOUR_MS = 3_600_000;
+  const MINUTE_MS = 60_000;
+  const look = (at: number, used: number, waiting = 0): CapLook => ({
+    ...{ at, counts: { ...counts(today, used), delayed: waiting }, waiting, waitingBulk: 0 },
+  });
+  const idle = { ...DEFAULT_POLICY, growth: 1 };
+
+  test("an override lets mail go from its start on", () => {
+    const override = {
+      ...{ minimum: 5_000, maximum: null, fixed: null, fixedHour: null, until: null, by: "Ada", reason: "" },
+    };
+    const looks = [look(NOW + 9 * HOUR_MS, 100, 20), look(NOW + 9 * HOUR_MS + 5 * MINUTE_MS, 481)];
+    const overrides = [
+      { at: NOW, override: null },
+      { at: NOW + 9 * HOUR_MS + MINUTE_MS, override },
+    ];
+    const days = [{ ...counts(today, 481), delayed: 20 }];
+    const { totals, actual } = replay(
+      lived(days, { policy: idle, looks, overrides, to: NOW + 10 * HOUR_MS }),
+    );
+    expect(actual.sent).toBe(481);
+    expect(totals).toMatchObject({ sent: 481, bad: actual.bad });
+  });
+
+  test("what waits goes as the hours turn, whether or not anything really went then", () => {
+    // 100 an hour, and 250 at once; really all of it could go
+    const looks = [look(NOW + 9 * HOUR_MS, 250), look(NOW + 20 * HOUR_MS, 251)];
+    const days = [counts(today, 251)];
+    const { totals } = replay(lived(days, { policy: idle, looks, to: NOW + 23 * HOUR_MS }));
+    expect(totals).toMatchObject({ sent: 251, delayed: 150 });
+    expect(totals.waiting_hours).toBeGreaterThan(150);
+    expect(totals.waiting_hours).toBeLessThan(150 * 3);
+  });
+
+  test("what waits until the end of the span waits until then", () => {
+    const days = [{ ...counts(today, 100), delayed: 40 }];
+    const looks = [look(NOW + 9 * HOUR_MS, 100), look(NOW + 9 * HOUR_MS + 5 * MINUTE_MS, 100, 40)];
+    const paused = { ...startState(idle, "pro"), capDay: 100, capHour: 50 };
+    const { totals, actual } = replay(
+      lived(days, { policy: idle, state: paused, looks, to: NOW + 19 * HOUR_MS }),
+    );
+    expect(actual.waiting_hours).toBeCloseTo(40 * (10 - 1 / 12), 0);
+    expect(totals.waiting_hours).toBeGreaterThan(40);
+  });
+
+  test("what came after the last look of a day is not lost while something waits", () => {
+    const days = [counts(today, 400), counts(dayPlus(today, 1), 0)];
+    const looks = [look(NOW + 9 * HOUR_MS, 250)];
+    const { actual, totals } = replay(lived(days, { policy: idle, looks }));
+    expect(actual.sent).toBe(400);
+    expect(totals.sent).toBe(400);
+  });
+});

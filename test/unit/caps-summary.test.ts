@@ -65,11 +65,24 @@ test("the sentence and the table have the same interval", async () => {
 
 test("the policy is named: the built-in one, the one in force, a version, a file", async () => {
   const under = async (name: string) =>
-    summarise(await studied(shop, { runs: 1, days: 1, policies: { [name]: DEFAULT_POLICY } }))[0];
+    summarise(await studied(shop, { runs: 2, days: 1, policies: { [name]: DEFAULT_POLICY } }))[0];
   expect(await under("default")).toMatch(/^Under the built-in policy 0 of 1,000/);
   expect(await under("in force")).toMatch(/^Under the policy in force 0 of/);
-  expect(await under("version 3")).toMatch(/^Under version 3 of the policy, which is in force 0 of/);
+  expect(await under("version 3")).toMatch(/^Under version 3 of the policy, which is in force, 0 of/);
   expect(await under("mine")).toMatch(/^Under the policy mine 0 of/);
+});
+
+test("of one workspace no rate is told, and a target that is not reached is said as such", async () => {
+  const one = summarise(await studied(scenario("clean-start"), { runs: 1, days: 3 }));
+  expect(one[0]).toBe("Under the built-in policy the workspace does not reach 10,000 a day in 3 days.");
+  expect(one[1]).toBe(
+    "Under the built-in policy the workspace is not held back in 3 days; more `--runs` say how often.",
+  );
+});
+
+test("shares differ by points", async () => {
+  const [first] = summarise(await studied(scenario("clean-start"), { policies: slower, days: 26 }));
+  expect(first).toMatch(/waits over an hour: [\d.]+% instead of [\d.]+% \([\d.]+ to [\d.]+ points more\)/);
 });
 
 test("without good mail none of it reaches an inbox", async () => {
@@ -110,5 +123,14 @@ test("a policy file may be what `caps policy show --json` prints; a fault is sai
   const shown = { version: 2, digest: "abc", policy: { ...DEFAULT_POLICY, growth: 1.3 } };
   expect(parsePolicy(JSON.stringify(shown)).growth).toBe(1.3);
   expect(() => parsePolicy("{growth")).toThrow(/^It is not JSON: .*line 1, column 2/);
+  // V8 gives no position of an unexpected character
+  const text = JSON.stringify(DEFAULT_POLICY, null, 2);
+  for (const [wrong, place] of [
+    [text.replace('"growth": 1.4', '"growth": one'), /line 7, column 13\)\.$/],
+    ['{\n "growth": .5, "growth_after_shrink": 1.2 }', /line 2, column 12/],
+    ['{ "a":\n one }', /line 2, column 2/],
+  ] as const)
+    expect(() => parsePolicy(wrong)).toThrow(place);
+  expect(parsePolicy(`\ufeff${text}`).growth).toBe(1.4);
   expect(() => readPolicyFile(ROOT.pathname)).toThrow(/: It is a folder\.$/);
 });

@@ -8,7 +8,7 @@ import { dayPlus, type Measure, percent, posterior, rates, wilson } from "../pol
 import type { Level } from "../policy.ts";
 import { BIN_MINUTES, FIRST_MS } from "../simulate.ts";
 import type { Study, StudyResult, SweepPoint, TradeOff } from "../study.ts";
-import { BINS_PER_DAY } from "../workload.ts";
+import { BINS_PER_DAY, type Scenario } from "../workload.ts";
 import {
   type Chart,
   drawChart,
@@ -68,7 +68,7 @@ export function htmlReport(study: Study): string {
 ${numbers(outcomes)}
 ${outcomes.map((outcome, n) => outcomeSections(outcome, days, outcomes.length > 1 ? POLICY_COLORS[n] : undefined, runs)).join("\n")}
 ${delaySection(outcomes)}
-${study.tradeOff ? tradeOffSection(study.tradeOff) : ""}
+${study.tradeOff ? tradeOffSection(study.tradeOff, scenario.value) : ""}
 ${study.sweep ? sweepSection(study.sweep.parameter, study.sweep.points) : ""}
 <footer>Made by <code>postrider caps simulate</code>. The policy and the windows are those of the engine; the workload is made up. The same seed gives the same report.</footer>
 </main></body></html>
@@ -411,7 +411,11 @@ function stillWaiting(delays: readonly number[]): Point[] {
   return points;
 }
 
-function tradeOffSection(curves: readonly TradeOff[]): string {
+function tradeOffSection(curves: readonly TradeOff[], { streams }: Scenario): string {
+  const isBad = streams.some(({ bad }) => bad);
+  const about = isBad
+    ? "Bad mail is that of this scenario, good mail that of clean-start."
+    : "Good mail is that of this scenario, bad mail that of bought-list with bounces of 10%.";
   const chart: Chart = {
     title: "What is let through against what is held back, each policy from strict to loose",
     x: { label: "bad mail sent", says: sayCount },
@@ -436,7 +440,7 @@ function tradeOffSection(curves: readonly TradeOff[]): string {
     }),
     height: 320,
   };
-  return `<section><h2>Trade-off</h2><p>Growth and every rate of harm of each policy, made stricter and looser by a factor. Nearer to the lower left is better; a curve that lies wholly below the other belongs to the better policy.</p>${drawChart(chart)}</section>`;
+  return `<section><h2>Trade-off</h2><p>Growth and every rate of harm of each policy, made stricter and looser by a factor. ${about} Nearer to the lower left is better; a curve that lies wholly below the other belongs to the better policy.</p>${drawChart(chart)}</section>`;
 }
 
 function sweepSection(parameter: string, points: readonly SweepPoint[]): string {

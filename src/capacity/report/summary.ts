@@ -32,13 +32,11 @@ function ofOne(
   days: number,
   isNamed: boolean,
 ): string[] {
-  const under = `Under ${isNamed ? name : sayPolicy(name)}`;
+  const policy = isNamed ? name : sayPolicy(name);
+  const under = `Under ${policy}${policy.includes(",") ? "," : ""}`;
   const hasBad = scenario.streams.some(({ bad }) => bad);
   const sentences: string[] = [];
-  if (scenario.target !== undefined)
-    sentences.push(
-      `${under} a typical workspace may send ${sayCount(scenario.target)} a day ${dayOf(measures)}; the slowest of ${runs} ${last(measures)}.`,
-    );
+  if (scenario.target !== undefined) sentences.push(ofTarget(under, scenario.target, measures, runs, days));
   if (hasBad) sentences.push(...ofBad(under, measures));
   else sentences.push(ofGood(under, measures, runs, days));
   sentences.push(ofGoodMail(measures));
@@ -49,15 +47,19 @@ function ofOne(
   return sentences;
 }
 
-function dayOf({ days_to_target: { typical, low, high } }: Measures): string {
-  if (typical === null || !Number.isFinite(typical)) return "never in these days";
-  return `on day ${sayMeasured("days_to_target", typical)}${between("days_to_target", low, high)}`;
+function ofTarget(under: string, target: number, measures: Measures, runs: number, days: number): string {
+  const { typical, low, high, worst } = measures.days_to_target;
+  const who = runs === 1 ? "the workspace" : "a typical workspace";
+  if (!isReached(typical)) return `${under} ${who} does not reach ${sayCount(target)} a day in ${days} days.`;
+  const onDay = (day: number | null) => `on day ${sayMeasured("days_to_target", day)}`;
+  const last = isReached(worst) ? onDay(worst) : `not in ${days} days`;
+  const slowest = runs === 1 ? "" : `; the slowest of ${sayCount(runs)} ${last}`;
+  const range = between("days_to_target", low, high);
+  return `${under} ${who} may send ${sayCount(target)} a day ${onDay(typical)}${range}${slowest}.`;
 }
 
-function last({ days_to_target: { worst } }: Measures): string {
-  return worst !== null && Number.isFinite(worst)
-    ? `on day ${sayMeasured("days_to_target", worst)}`
-    : "never";
+function isReached(day: number | null): boolean {
+  return day !== null && Number.isFinite(day);
 }
 
 function ofBad(under: string, measures: Measures): string[] {
@@ -79,6 +81,8 @@ function ofGood(
   const bad = Math.round(((over.typical ?? 0) * runs) / 1_000);
   const isOver = `${sayCount(bad)} of ${sayCount(runs)} ${bad === 1 ? "sends" : "send"} mail over a limit`;
   if (held.typical === null) return `${under} no workspace is good: ${isOver}.`;
+  if (runs === 1)
+    return `${under} the workspace is ${held.typical > 0 ? "" : "not "}held back in ${days} days; more \`--runs\` say how often.`;
   const [low, high] = [held.low, held.high].map((one) => sayMeasured("false_freezes_per_1000", one));
   return `${under} ${sayMeasured("false_freezes_per_1000", held.typical)} of 1,000 such workspaces are held back in ${days} days (${low} to ${high} with 95% confidence, from ${sayCount(runs - bad)})${bad > 0 ? `; ${isOver}, not counted here` : ""}.`;
 }
@@ -199,8 +203,11 @@ function saidDifference(name: MeasureName, { low, high }: Difference): string {
   const [one, other] = [low ?? 0, high ?? 0];
   if (!Number.isFinite(one) || !Number.isFinite(other)) return "";
   const sizes = [Math.abs(one), Math.abs(other)].sort((a, b) => a - b) as [number, number];
-  const [least, most] = sizes.map((size) => sayMeasured(name, size));
-  return ` (${least === most ? least : `${least} to ${most}`} ${one > 0 ? "more" : "less"})`;
+  // a difference of two shares is no share of either
+  const isShare = name.endsWith("_share");
+  const [least, most] = sizes.map((size) => sayMeasured(name, size).replace("%", ""));
+  const size = `${least === most ? least : `${least} to ${most}`}${isShare ? " points" : ""}`;
+  return ` (${size} ${one > 0 ? "more" : "less"})`;
 }
 
 /** `11 (10 to 12)` */

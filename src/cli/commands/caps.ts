@@ -2,6 +2,7 @@
 import { Command, InvalidArgumentError } from "commander";
 import { CAP_MIN, OVERRIDE_MAX } from "../../rules/plans.ts";
 import { readTime } from "../time.ts";
+import { readAuthor, readReason } from "./authored.ts";
 import { evidenceCommand } from "./capsevidence.ts";
 import { policyCommand } from "./capspolicy.ts";
 import { compareCommand, replayCommand } from "./capsreplay.ts";
@@ -36,8 +37,8 @@ export function capsCommand(): Command {
     .option("--fixed-hour <n>", "hourly cap that replaces the policy, in recipients", readCap)
     .option("--until <time>", "when the override ends: an RFC 3339 time, 12h or 7d; default: never")
     .option("--clear", "remove the override")
-    .requiredOption("--reason <text>", "why, for the history")
-    .requiredOption("--by <name>", "who, for the history")
+    .requiredOption("--reason <text>", "why, for the history", readReason)
+    .requiredOption("--by <name>", "who, for the history", readAuthor)
     .option("--json", "print JSON")
     .description("override the policy by hand")
     .action(runsWithStores(actions, "set"));

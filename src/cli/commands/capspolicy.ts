@@ -1,6 +1,7 @@
 /** `postrider caps policy`, as it is typed. */
 import { userInfo } from "node:os";
 import { Command } from "commander";
+import { readAuthor, readReason } from "./authored.ts";
 import { reads, runsWithStores } from "./runs.ts";
 import { readCount } from "./simulate.ts";
 
@@ -30,7 +31,7 @@ export function policyCommand(): Command {
   command
     .command("shadow")
     .argument("<file|off>", "a policy file, or `off`", reads(actions, "readShadow"))
-    .option("--by <name>", "who, for the record; default: the user of this shell", shellUser())
+    .option("--by <name>", "who, for the record; default: the user of this shell", readAuthor, shellUser())
     .option("--json", "print JSON")
     .description("let a policy be judged beside the one in force, without effect: see `caps compare`")
     .action(runsWithStores(actions, "shadow"));
@@ -43,8 +44,8 @@ export function policyCommand(): Command {
 
 function authored(command: Command): Command {
   return command
-    .option("--by <name>", "who, for the record; default: the user of this shell", shellUser())
-    .option("--reason <text>", "why, for the record", "")
+    .option("--by <name>", "who, for the record; default: the user of this shell", readAuthor, shellUser())
+    .option("--reason <text>", "why, for the record", readReason, "")
     .option("--json", "print JSON");
 }
 

@@ -1,13 +1,13 @@
 /** `postrider queue`, as it is typed. */
 import { Command, InvalidArgumentError } from "commander";
 import { SHARDS_MAX } from "../../rules/shards.ts";
+import { readReason } from "./authored.ts";
 import { runsWithStores } from "./runs.ts";
 import { readId } from "./workspace.ts";
 
 const actions = () => import("../queue.ts");
 
 const UNIT_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
-const REASON_CHARS_MAX = 300;
 const REASON_DEFAULT = "suspended by an operator";
 const BOUNCE_DEFAULT = "bounced by an operator";
 
@@ -71,11 +71,4 @@ function readSpan(text: string): number {
   const span = /^([1-9]\d{0,4})([mhd])$/.exec(text);
   if (!span) throw new InvalidArgumentError("It must be a span such as 30m, 12h or 7d.");
   return Number(span[1]) * (UNIT_MS[span[2] as string] as number);
-}
-
-function readReason(text: string): string {
-  const reason = text.trim();
-  if (reason === "" || reason.length > REASON_CHARS_MAX)
-    throw new InvalidArgumentError(`It must have 1 to ${REASON_CHARS_MAX} characters.`);
-  return reason;
 }

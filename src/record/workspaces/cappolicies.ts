@@ -54,7 +54,10 @@ export async function listCapPolicies(sql: Sql, most: number): Promise<CapPolicy
     order by version desc limit ${most}`;
 }
 
-/** `after` is the version that was in force when it was decided: null when another has come since. */
+/**
+ * `after` is the version that was in force when it was decided: null when another has come since. No version
+ * is older than the one before it, whenever its author looked at the clock.
+ */
 export async function insertCapPolicy(
   sql: Sql | Tx,
   { text, digest, author, reason }: NewCapPolicy,
@@ -63,7 +66,8 @@ export async function insertCapPolicy(
 ): Promise<number | null> {
   const [row] = await typed(sql, { version: integer })`
     insert into cap_policy (version, text, digest, author, reason, applied_at)
-    values (${after + 1}, ${text}, ${digest}, ${author}, ${reason}, ${now})
+    values (${after + 1}, ${text}, ${digest}, ${author}, ${reason},
+      greatest(${now}::timestamptz, (select applied_at from cap_policy where version = ${after})))
     on conflict (version) do nothing returning version`;
   return row?.version ?? null;
 }

@@ -466,6 +466,22 @@ export async function listCapChanges(
     order by id desc limit ${most}`;
 }
 
+/** The first change of those that the level has stayed the same since; null: none says how it became so. */
+export async function findLevelChange(
+  sql: Sql,
+  workspaceId: string,
+  level: string,
+): Promise<Pick<CapChangeRow, "at" | "reason" | "by"> | null> {
+  const { at, reason, by } = capChangeRow;
+  const [row] = await typed(sql, { at, reason, by })`
+    select at, reason, changed_by as by from cap_change
+    where workspace_id = ${workspaceId} and level = ${level}
+      and id > coalesce((select id from cap_change where workspace_id = ${workspaceId} and level <> ${level}
+        order by id desc limit 1), '00000000-0000-0000-0000-000000000000')
+    order by id limit 1`;
+  return row ?? null;
+}
+
 /** Those that sent most in a span, and how many sent anything. */
 export async function busiestWorkspaces(
   sql: Sql,
