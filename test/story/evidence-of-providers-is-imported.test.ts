@@ -113,50 +113,52 @@ test("a large file is imported whole or not at all", async () => {
   });
 });
 
-test("a file with a fault is refused with the line, and nothing of it is imported; unknown domains are named", async () => {
-  await lived("whole.example");
-  for (const [text, said] of [
-    [
-      `domain,day,complaint_rate\nwhole.example,${YESTERDAY},0.1\nwhole.example,soon,0.1\n`,
-      /line 3: `day` must be a day/,
-    ],
-    [`domain,day,rate\n`, /line 1: there is no column `rate`/],
-    [`domain,day,complaint_rate\nwhole.example,${YESTERDAY},7\n`, /line 2: `complaint_rate` must be a share/],
-    [`domain,day,reputation\nwhole.example,${YESTERDAY},great\n`, /`reputation` must be one of high/],
-    [`[{"domain": "whole.example"}]`, /item 1: `day` must be/],
-    [`[1,\n {]`, /It is not JSON: .*line 2, column 3\)\. Nothing was imported/],
-    [`{"domain": "whole.example"}`, /must be a JSON array/],
-    [
-      `[{"domain": "whole.example", "day": "${YESTERDAY}", "complaint_rate": ""}]`,
-      /it needs `complaint_rate`/,
-    ],
-    [
-      `[{"domain": "whole.example", "day": "${YESTERDAY}", "complaint_rate": []}]`,
-      /must be a text or a number/,
-    ],
-    [`domain,day,complaint_rate\nwhole.example,2026-02-31,0.1\n`, /line 2: `day` must be a day/],
-    [`domain,day,complaint_rate\nwhole.example,0001-01-01,0.1\n`, /more than 400 days ago/],
-    [`domain,day,reputation,Day\n`, /two columns `day`/],
-    [`[{"domain": "whole.example", "day": "${YESTERDAY}", "Day": "1"}]`, /two columns `day`/],
-    [
-      `domain,day,reputation\nwhole.example,${YESTERDAY},high\nWHOLE.example,${YESTERDAY},bad\n`,
-      /line 3: .*line 2 has the same domain, day and provider/,
-    ],
-    ["", /has no rows\. Nothing was imported/],
-    ["domain,day,reputation\n", /has no rows/],
-    ["[]", /has no rows/],
-  ] as const) {
-    writeFileSync(file, text);
-    const refused = await line.postrider("caps", "evidence", "import", file);
-    expect(refused).toMatchObject({ status: 1, err: expect.stringMatching(said) });
-  }
+test.each<readonly [string, RegExp]>([
+  [
+    `domain,day,complaint_rate\nwhole.example,${YESTERDAY},0.1\nwhole.example,soon,0.1\n`,
+    /line 3: `day` must be a day/,
+  ],
+  [`domain,day,rate\n`, /line 1: there is no column `rate`/],
+  [`domain,day,complaint_rate\nwhole.example,${YESTERDAY},7\n`, /line 2: `complaint_rate` must be a share/],
+  [`domain,day,reputation\nwhole.example,${YESTERDAY},great\n`, /`reputation` must be one of high/],
+  [`[{"domain": "whole.example"}]`, /item 1: `day` must be/],
+  [`[1,\n {]`, /It is not JSON: .*line 2, column 3\)\. Nothing was imported/],
+  [`{"domain": "whole.example"}`, /must be a JSON array/],
+  [`[{"domain": "whole.example", "day": "${YESTERDAY}", "complaint_rate": ""}]`, /it needs `complaint_rate`/],
+  [
+    `[{"domain": "whole.example", "day": "${YESTERDAY}", "complaint_rate": []}]`,
+    /must be a text or a number/,
+  ],
+  [`domain,day,complaint_rate\nwhole.example,2026-02-31,0.1\n`, /line 2: `day` must be a day/],
+  [`domain,day,complaint_rate\nwhole.example,0001-01-01,0.1\n`, /more than 400 days ago/],
+  [`domain,day,reputation,Day\n`, /two columns `day`/],
+  [`[{"domain": "whole.example", "day": "${YESTERDAY}", "Day": "1"}]`, /two columns `day`/],
+  [
+    `domain,day,reputation\nwhole.example,${YESTERDAY},high\nWHOLE.example,${YESTERDAY},bad\n`,
+    /line 3: .*line 2 has the same domain, day and provider/,
+  ],
+  ["", /has no rows\. Nothing was imported/],
+  ["domain,day,reputation\n", /has no rows/],
+  ["[]", /has no rows/],
+])("a file with a fault is refused with the line, and nothing of it is imported: %j", async (text, said) => {
+  const ws = await lived("whole.example");
+  writeFileSync(file, text);
+  const refused = await line.postrider("caps", "evidence", "import", file);
+  expect(refused).toMatchObject({ status: 1, err: expect.stringMatching(said) });
   expect(await api.sql`select from postmaster_day where domain = 'whole.example'`).toHaveLength(0);
+  await api.sql`delete from domain where workspace_id = ${ws.id}`;
+});
+
+test("a folder is refused", async () => {
+  const refused = await line.postrider("caps", "evidence", "import", folder);
+  expect(refused).toMatchObject({ status: 1, err: expect.stringContaining("is a folder") });
+});
+
+test("domains that nobody has are named and skipped", async () => {
   const other = await take(`domain,day,reputation\nnobody.example,${YESTERDAY},high\n`);
   expect(other).toEqual({ imported: 0, skipped: 1, unknown_domains: ["nobody.example"] });
   const said = await takeInWords(`domain,day,reputation\nnobody.example,${YESTERDAY},high\n`);
   expect(said).toMatch(/^Nothing was imported\.\n1 row was skipped, since no workspace/);
-  const folderRefused = await line.postrider("caps", "evidence", "import", folder);
-  expect(folderRefused).toMatchObject({ status: 1, err: expect.stringContaining("is a folder") });
 });
 
 function take(text: string): Promise<unknown> {
