@@ -3,7 +3,7 @@
  * Needs neither Redis nor Postgres; the policy and the windows are those of the engine.
  */
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { basename } from "node:path";
+import { basename, dirname } from "node:path";
 import { InvalidArgumentError } from "commander";
 import { type Assertion, check, readAssertion } from "../capacity/assertion.ts";
 import { MEASURE_NAMES, meaningOf } from "../capacity/measures.ts";
@@ -62,6 +62,7 @@ export async function run(options: SimulateOptions): Promise<void> {
   ];
   if (policies.length > 2) throw new CommandError("Give --versus or --set, not both.");
   const json = options.json === true ? "-" : options.json;
+  for (const file of [html, json]) if (file !== undefined) expectFolderOf(file);
   const setup = { policies, scenario, days: options.days ?? scenario.value.days, seed, runs, threads };
   // it takes long, and only the files show it
   const trades = html || (policies.length > 1 && json) ? tradeScenarios(scenario.value) : null;
@@ -186,6 +187,14 @@ export function readScenario(text: string): Named<Scenario> {
       `There is no scenario and no file ${text}. The scenarios are ${scenarioNames().join(", ")}.`,
     );
   return { name: basename(file, ".json"), value: readJson(file, checkScenario) };
+}
+
+/** A simulation takes long: what is wrong with the place of its results is said before. */
+function expectFolderOf(file: string): void {
+  const folder = dirname(file);
+  if (!existsSync(folder))
+    throw new CommandError(`There is no folder ${folder} to write ${basename(file)} to.`);
+  if (existsSync(file) && statSync(file).isDirectory()) throw new CommandError(`${file} is a folder.`);
 }
 
 /** A file, or `inforce`: only then the stores are asked. */

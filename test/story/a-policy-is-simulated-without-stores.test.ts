@@ -95,3 +95,15 @@ test("a scenario of one's own, and refusals that name what is wrong", async () =
   expect(await refused("--scenario", "mine.json", "--policy", "mine.json")).toContain("The policy ");
   expect(await refused("--scenario", "mine.json", "--sweep", "growth=0.5..2/4")).toContain("With growth=0.5");
 });
+
+test("a report that cannot be written is refused before the simulation", async () => {
+  const nowhere = join(folder, "none", "report.html");
+  expect(await simulate("--scenario", "steady-shop", "--runs", "100000", "--html", nowhere)).toMatchObject({
+    status: 1,
+    err: `There is no folder ${join(folder, "none")} to write report.html to.\n`,
+  });
+  expect(await simulate("--scenario", "steady-shop", "--runs", "100000", "--json", folder)).toMatchObject({
+    status: 1,
+    err: `${folder} is a folder.\n`,
+  });
+});
