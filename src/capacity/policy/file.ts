@@ -69,7 +69,7 @@ export const PolicyFile = Type.Object(
     window_days: count(
       1,
       30,
-      "The days over which rates are taken. Harm is also looked for in the last one and two.",
+      "The days over which rates are taken. Harm is looked for from the start of each of them until now.",
     ),
     healthy: Type.Object(
       {
@@ -93,7 +93,7 @@ export const PolicyFile = Type.Object(
           minimum: 1e-6,
           maximum: 0.5,
           description:
-            "Of senders at the limit, the share that a step hits in their first month at most, for each measure, however often one looks; half of it in every month after that. A smaller share lets more bad mail through before the first step.",
+            "The error budget, for each measure: of senders at the limit, a step hits at most 1.4 times this share in their first month, and 0.6 times in each later one, however often one looks. A smaller share lets more bad mail through before the first step.",
         }),
         errors_after_step: Type.Number({
           minimum: 1e-6,
