@@ -297,7 +297,7 @@ export const SETTINGS = {
   bounceDomain: optional(
     hostName(
       "BOUNCE_DOMAIN",
-      "the domain of return paths, whose MX record names the machine of `inbound`; default: bounces and complaints after delivery are not received",
+      "the domain of return paths, whose MX record names the machine of `inbound`; default: bounces after delivery are not received, and complaints only at FEEDBACK_ADDRESSES",
     ),
   ),
   inboundHost: text("INBOUND_HOST", "127.0.0.1", "the address on which `inbound` listens for reports"),

@@ -54,6 +54,7 @@ export type JudgeParts = {
 
 /** Said with every change that was decided on less than all evidence. */
 const NOT_HEARD = "Bounces and complaints after delivery are not received (BOUNCE_DOMAIN is not set).";
+const ONLY_COMPLAINTS_HEARD = "Bounces after delivery are not received (BOUNCE_DOMAIN is not set).";
 
 /** Judges the next workspaces after one; hands back where to go on, or null at the end. */
 export async function judgeCaps(
@@ -185,7 +186,8 @@ async function judgeOne(
   const start =
     inParts.states === (known.parts ?? NO_PARTS) ? watched : { ...watched, parts: inParts.states };
   const { state, changed, reason, numbers } = evaluate(policy, row.plan, start, days, override, now, heard);
-  const evidence = heard.reports ? reason : `${reason} ${NOT_HEARD}`;
+  const unheard = heard.complaints ? ONLY_COMPLAINTS_HEARD : NOT_HEARD;
+  const evidence = heard.reports ? reason : `${reason} ${unheard}`;
   const changes: ChangeReason[] = changed ? [{ reason: evidence, by: POLICY, counts: numbers }] : [];
   for (const step of inParts.steps) changes.push({ reason: step.reason, by: POLICY, counts: step.numbers });
   const stored = row.override as Override | null;

@@ -51,6 +51,9 @@ export async function show(context: Context, options: CapsOf) {
   const { sql, clock, config } = context;
   const now = clock.now();
   const hearsReports = config.bounceDomain !== null;
+  const received = hearsReports
+    ? "received"
+    : `${config.feedbackAddresses.length > 0 ? "only complaints at FEEDBACK_ADDRESSES are" : "not"} received, BOUNCE_DOMAIN is not set`;
   const row = await capacityOf(context, options.workspace);
   const account = await readAccount(sql, options.workspace);
   if (!account) throw unknownWorkspace(options.workspace);
@@ -100,7 +103,7 @@ export async function show(context: Context, options: CapsOf) {
     ...held.map(({ says }) => `held back: ${says}`),
     `waiting: ${ledger.waiting} transactional, ${ledger.waitingBulk} of automations`,
     `override: ${override ? overrideText(override) : "none"}`,
-    `bounces and complaints after delivery: ${hearsReports ? "received" : "not received, BOUNCE_DOMAIN is not set"}`,
+    `bounces and complaints after delivery: ${received}`,
     ...(unknown.length > 0
       ? [`unknown: ${unknown.map((one) => `${one}s`).join(", ")}; growth is slow until they are known`]
       : []),

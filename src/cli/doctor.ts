@@ -324,13 +324,16 @@ async function smarthost(config: Config): Promise<CheckResult> {
 }
 
 /** Whether receivers can tell us what became of mail that they took. */
-async function returnPath({ bounceDomain, dnsServers }: Config): Promise<CheckResult> {
+async function returnPath({ bounceDomain, feedbackAddresses, dnsServers }: Config): Promise<CheckResult> {
   const what = "return path";
   if (bounceDomain === null)
     return {
       what,
       state: "warn",
-      detail: "BOUNCE_DOMAIN is not set: bounces and complaints after delivery are not received",
+      detail:
+        feedbackAddresses.length > 0
+          ? "BOUNCE_DOMAIN is not set: bounces after delivery are not received"
+          : "BOUNCE_DOMAIN is not set: bounces and complaints after delivery are not received",
     };
   const resolver = new Resolver({ timeout: ASK_MS_MAX, tries: 1 });
   if (dnsServers.length > 0) resolver.setServers(dnsServers);
