@@ -168,7 +168,7 @@ function disposition(filename: string): string {
 function gone(): Answer {
   return refused(
     "not_found",
-    "This link has expired, or the attachment is kept no longer. Ask for another link.",
+    "This link has expired, or the attachment is no longer kept. Ask for another link.",
   );
 }
 

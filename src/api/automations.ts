@@ -8,6 +8,7 @@ import type { Clock } from "../clock.ts";
 import { isUuid } from "../ids.ts";
 import {
   type AppliedVersion,
+  AUTOMATIONS_MAX,
   type AutomationRow,
   deleteAutomation,
   findAutomation,
@@ -321,7 +322,10 @@ function idOf(result: AppliedVersion, name: string): string {
     case "no audience":
       throw refuse("not_found", "There is no audience with this id.");
     case "too many":
-      throw refuse("validation_error", "The workspace has as many automations as it may. Delete one first.");
+      throw refuse(
+        "validation_error",
+        `A workspace has at most ${AUTOMATIONS_MAX} automations. Delete one first.`,
+      );
     case "taken":
       throw taken(name);
     case "gone":

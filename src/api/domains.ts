@@ -196,7 +196,7 @@ export function domainRoutes(parts: DomainParts): Route[] {
       method: "DELETE",
       path: `${PATH}/{id}`,
       permissions,
-      summary: "Remove a domain and its keys: the workspace writes from it no longer",
+      summary: "Remove a domain and its keys: the workspace can no longer send from it",
       success: 200,
       answer: told("domain", { deleted: Type.Literal(true) }),
       handle: (call) => domains.remove(call),
@@ -396,7 +396,7 @@ function refuseOffers({ open_tracking, click_tracking, tls, capabilities }: Offe
   if (capabilities?.receiving === "enabled")
     throw no("capabilities.receiving", "this engine receives no e-mail");
   if (capabilities?.sending === "disabled")
-    throw no("capabilities.sending", "remove the domain to send from it no longer");
+    throw no("capabilities.sending", "to stop sending from it, remove the domain");
 }
 
 function taken({ domain, id }: ShownDomain): Refusal {

@@ -170,7 +170,7 @@ function findRoute(router: Router, { method, path }: KnownRequest): { route: Rou
   if (match.kind === "unknown")
     throw refuse(
       "not_found",
-      `There is no endpoint ${method} ${path}. The endpoints are listed at /openapi.json.`,
+      `There is no endpoint ${method} ${path}. GET /api/v1/openapi.json describes them all.`,
     );
   if (match.kind === "wrong method")
     throw refuse("method_not_allowed", `${method} is not allowed here. Allowed: ${match.allow.join(", ")}.`, {

@@ -200,7 +200,7 @@ export class Imports {
     if ([...this.#held].filter((one) => one.workspaceId === workspaceId).length < HELD_OF_ONE_MAX) return;
     throw refuse(
       "rate_limit_exceeded",
-      "Too many imports of this workspace are waiting. Wait for their end.",
+      "Too many imports of this workspace are waiting. Wait until one has ended.",
       {
         details: { retry_after: RETRY_SECONDS },
         headers: { "Retry-After": String(RETRY_SECONDS) },
@@ -317,7 +317,10 @@ function readAsked(form: Form | undefined) {
   });
   const segments = given.segments ?? [];
   if (segments.length > 1)
-    throw refuse("validation_error", "The `segments` field may name one. Import the file once for each.");
+    throw refuse(
+      "validation_error",
+      "The `segments` field may name only one audience. Import the file once for each.",
+    );
   const segment = segments[0]?.id ?? null;
   if (segment !== null && !isUuid(segment))
     throw refuse("validation_error", "The `segments[0].id` field must be a UUID.");

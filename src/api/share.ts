@@ -63,7 +63,7 @@ async function share({ reads, clock, links }: ShareParts, { caller, params, body
   const email = await findEmail(reads, workspaceId, id);
   if (!email) throw unknownEmail();
   if (email.keyId !== caller.keyId && !allows(caller.permissions, "full")) throw lacks("full");
-  if (!hasContents(email)) throw refuse("not_found", "The contents of this e-mail are kept no longer.");
+  if (!hasContents(email)) throw refuse("not_found", "The contents of this e-mail are no longer kept.");
   const url = links.sharedUrl({ workspaceId, emailId: id, until });
   return { status: 200, body: JSON.stringify({ object: "email", id, url }) };
 }
@@ -98,7 +98,7 @@ export function sharedPage({ reads, clock, links }: ShareParts, downloads: Downl
 }
 
 function gone(): Answer {
-  return page(404, said("This link has expired, or the e-mail is kept no longer."));
+  return page(404, said("This link has expired, or the e-mail is no longer kept."));
 }
 
 /** What the frame holds inherits the policy of the page. Pictures are loaded, as a mail program would. */

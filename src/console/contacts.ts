@@ -110,7 +110,7 @@ async function importFile(
   const audienceId = await audienceIn(parts.sql, workspace.id, audience_id);
   const running = [...imports.values()].filter(({ state }) => state === "running");
   if (running.length >= IMPORTS_MAX || running.some((one) => one.workspaceId === workspace.id))
-    throw deny("rate_limit_exceeded", "Another import is running. Wait for its end.");
+    throw deny("rate_limit_exceeded", "Another import is running. Wait until it has ended.");
   const bytes = Buffer.from(csv);
   const id = newId(now);
   const state: ImportState = {

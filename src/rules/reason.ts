@@ -79,7 +79,7 @@ function reasonOfWaiting(situation: Situation, now: number): string {
 
 function reasonOfHeld(destination: string, { heldFor, nextAttemptAt }: Situation, at: string | null): string {
   if (heldFor === null || (nextAttemptAt !== null && at === null))
-    return `Mail to ${destination} is suspended no longer; it is tried within seconds.`;
+    return `Mail to ${destination} is no longer suspended; it is tried within seconds.`;
   const end = at === null ? "until an operator resumes it" : `until ${at}`;
   return `Mail to ${destination} is suspended ${end}: ${sentence(heldFor)}`;
 }

@@ -35,9 +35,9 @@ test.each<[Partial<Situation>, string | null]>([
   [held, "Mail to example.com is suspended until an operator resumes it: too many complaints."],
   [
     { ...held, nextAttemptAt: new Date(NOW - 1) },
-    "Mail to example.com is suspended no longer; it is tried within seconds.",
+    "Mail to example.com is no longer suspended; it is tried within seconds.",
   ],
-  [{ ...held, heldFor: null }, "Mail to example.com is suspended no longer; it is tried within seconds."],
+  [{ ...held, heldFor: null }, "Mail to example.com is no longer suspended; it is tried within seconds."],
   [{}, "It is in the queue and will be sent next."],
   [{ isUnderWay: true }, "It is being sent now."],
   [
