@@ -186,7 +186,7 @@ function dayIn(
   if (Number.isNaN(number) || number > today)
     refuse("`day` must be a day such as 2026-11-21, and not in the future");
   if (number <= today - COUNTS_KEPT_DAYS)
-    refuse(`\`day\` is more than ${COUNTS_KEPT_DAYS} days ago, and counts are kept no longer`);
+    refuse(`\`day\` is more than ${COUNTS_KEPT_DAYS} days ago, and older counts are not kept`);
   if (word !== null && !REPUTATIONS.includes(word))
     refuse(`\`reputation\` must be one of ${REPUTATIONS.join(", ")}`);
   if (complaint_rate === undefined && word === null) refuse("it needs `complaint_rate` or `reputation`");

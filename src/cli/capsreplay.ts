@@ -136,7 +136,7 @@ function about(span: string, all: readonly Replayed[], others: number): string[]
 function checkSpan(from: number, to: number, now: number): void {
   if (from >= to) throw new CommandError("--from must be before --to, and in the past.");
   if (now - from > REPLAYED_DAYS_MAX * DAY_MS)
-    throw new CommandError(`--from is more than ${REPLAYED_DAYS_MAX} days ago; counts are kept no longer.`);
+    throw new CommandError(`--from is more than ${REPLAYED_DAYS_MAX} days ago; older counts are not kept.`);
 }
 
 function differences(

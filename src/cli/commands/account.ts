@@ -16,7 +16,7 @@ export function accountCommand(): Command {
     .action(runsWithStores(actions, "set"));
   command
     .command("password")
-    .description("make a new password, end all sessions, and ask for no codes until they are set up again")
+    .description("make a new password, end all sessions, and switch the second factor off")
     .argument("<email>", "the address of the account")
     .option("--json", "print JSON")
     .action(runsWithStores(actions, "password"));

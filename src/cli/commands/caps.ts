@@ -56,7 +56,7 @@ export function capsCommand(): Command {
     .option("--days <n>", "how many days ahead", readDays, 14)
     .option(
       "--policy <file>",
-      "a policy file to use instead of the current policy",
+      "a policy file to use instead of the policy in force",
       reads(actions, "readPolicyFile"),
     )
     .option("--json", "print JSON")

@@ -5,7 +5,9 @@ import { runsWithStores } from "./runs.ts";
 const actions = () => import("../capsevidence.ts");
 
 export function evidenceCommand(): Command {
-  const command = new Command("evidence").description("evidence from elsewhere: import");
+  const command = new Command("evidence").description(
+    "import what providers show senders, as evidence for the caps",
+  );
   command
     .command("import")
     .argument(

@@ -33,7 +33,7 @@ export function policyCommand(): Command {
     .argument("<file|off>", "a policy file, or `off`", reads(actions, "readShadow"))
     .option("--by <name>", "who, for the record; default: the user of this shell", readAuthor, shellUser())
     .option("--json", "print JSON")
-    .description("let a policy be judged beside the one in force, without effect: see `caps compare`")
+    .description("judge a policy beside the one in force, without effect: see `caps compare`")
     .action(runsWithStores(actions, "shadow"));
   authored(command.command("rollback"))
     .argument("<version>", "the version; 0: the built-in policy", readVersion)

@@ -19,7 +19,7 @@ export function replayCommand(): Command {
     .option("--from <time>", "an RFC 3339 time or a day; default: a week ago", readTime)
     .option("--to <time>", "default: now", readTime)
     .option("--json", "print JSON")
-    .description("show what a policy would have made of the mail that really came, with the states of then")
+    .description("apply another policy to recorded mail, from the caps that each workspace had then")
     .action(runsWithStores(actions, "showReplay", { isLong: true }));
 }
 

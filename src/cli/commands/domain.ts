@@ -45,7 +45,7 @@ export function domainCommand(): Command {
       readName,
     )
     .option("--json", "print JSON")
-    .description("list the TLS reports of others about connections to a domain of ours")
+    .description("list the TLS reports that other servers sent about a domain of ours")
     .action(runsWithStores(actions, "reports"));
   ofWorkspace(command, "remove")
     .argument("<domain>", "the domain", readName)
