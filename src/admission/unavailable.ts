@@ -8,7 +8,6 @@ export const LACKING = {
   memory: "Redis does not keep what is written to it: its memory may be full.",
   capacity: "Too many requests are being processed.",
   workspace: "The workspace is being changed.",
-  process: "This process is stopping.",
 } as const;
 export type Lacking = keyof typeof LACKING;
 
