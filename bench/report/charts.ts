@@ -52,7 +52,7 @@ export type Axis = {
   most: number;
 };
 
-const PLOT = { left: 62, right: 16, top: 12, bottom: 30, height: 230 };
+const PLOT = { left: 76, right: 16, top: 12, bottom: 30, height: 230 };
 const LEGEND_ROW = 20;
 
 export function lines(all: readonly Line[], x: Axis, y: Axis, isFilled = false): string {
