@@ -147,7 +147,7 @@ function differences(
 ): string[] {
   if (all.length === 0) return [];
   const words = ({ sent, bad, waiting_hours, delayed, freezes, pauses, shrinks }: CapTotals) =>
-    `${sayCount(sent)} recipients sent to, ${sayCount(bad)} bounced or complained, ${sayCount(delayed)} waited (${sayCount(waiting_hours)} recipient-hours), ${counted(freezes, "freeze")}, ${counted(pauses, "pause")}, ${counted(shrinks, "cut")}`;
+    `${counted(sent, "recipient sent to", "recipients sent to")}, ${sayCount(bad)} bounced or complained, ${sayCount(delayed)} waited (${counted(waiting_hours, "recipient-hour")}), ${counted(freezes, "freeze")}, ${counted(pauses, "pause")}, ${counted(shrinks, "cut")}`;
   const coarse = all.reduce((sum, { days }) => sum + days.filter(isCoarse).length, 0);
   const compared = COMPARED.filter(([name]) => coarse === 0 || !WAITS.has(name));
   const changes = compared.flatMap(([name, what, several]) => {
