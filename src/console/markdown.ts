@@ -80,7 +80,7 @@ function blockHtml({ kind, lines }: Block, inline: (text: string) => string): st
     case "code":
       return `<pre tabindex="0"><code>${escapeHtml(lines.join("\n"))}</code></pre>`;
     case "table":
-      return tableHtml(lines, inline);
+      return tableOf(lines, inline);
     case "list":
       return listHtml(lines, inline);
     case "text":
@@ -100,14 +100,25 @@ function listHtml(lines: readonly string[], inline: (text: string) => string): s
 }
 
 /** A row that begins with a name in code can be linked to by that name. */
-function tableHtml(lines: readonly string[], inline: (text: string) => string): string {
+function tableOf(lines: readonly string[], inline: (text: string) => string): string {
   const [head = [], , ...rows] = lines.map(cellsOf);
-  const body = rows.map((cells) => {
-    const name = /^`([\w.-]+)`$/.exec(cells[0] ?? "")?.[1];
-    const id = name === undefined ? "" : ` id="${name}"`;
-    return `<tr${id}>${cells.map((cell) => `<td>${inline(cell)}</td>`).join("")}</tr>`;
+  const body = rows.map((cells) => ({
+    id: /^`([\w.-]+)`$/.exec(cells[0] ?? "")?.[1] ?? null,
+    cells: cells.map(inline),
+  }));
+  return tableHtml(head.map(inline), body);
+}
+
+export type TableRow = { id: string | null; cells: readonly string[] };
+
+/** Of HTML. On a narrow screen a row is a list of its cells, each behind the name of its column. */
+export function tableHtml(head: readonly string[], rows: readonly TableRow[]): string {
+  const names = head.map((cell) => `<th scope="col">${cell}</th>`).join("");
+  const labels = head.map((cell) => cell.replace(/<[^>]*>/g, ""));
+  const body = rows.map(({ id, cells }) => {
+    const shown = cells.map((cell, n) => `<td data-column="${labels[n] ?? ""}">${cell}</td>`).join("");
+    return `<tr${id === null ? "" : ` id="${id}"`}>${shown}</tr>`;
   });
-  const names = head.map((cell) => `<th scope="col">${inline(cell)}</th>`).join("");
   return `<div class="wide" tabindex="0"><table><thead><tr>${names}</tr></thead><tbody>${body.join("")}</tbody></table></div>`;
 }
 

@@ -2,7 +2,7 @@
  * The endpoints of the OpenAPI document as HTML: what each takes and answers, and how to call it from three
  * languages.
  */
-import { escapeHtml } from "./markdown.ts";
+import { escapeHtml, tableHtml } from "./markdown.ts";
 
 type DocumentSchema = Record<string, unknown>;
 type Content = { "application/json": { schema: DocumentSchema; example?: unknown } };
@@ -180,9 +180,10 @@ function python({ method, url, body }: Example): string {
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   if (rows.length === 0) return "";
-  const names = head.map((cell) => `<th scope="col">${cell}</th>`).join("");
-  const body = rows.map((cells) => `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>`).join("");
-  return `<div class="wide" tabindex="0"><table><thead><tr>${names}</tr></thead><tbody>${body}</tbody></table></div>`;
+  return tableHtml(
+    head,
+    rows.map((cells) => ({ id: null, cells })),
+  );
 }
 
 function code(text: string): string {

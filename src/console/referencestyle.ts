@@ -19,5 +19,6 @@ pre{background:var(--code);padding:.8rem 1rem;overflow-x:auto;border-radius:.4re
 th,td{text-align:left;vertical-align:top;padding:.4rem .6rem;border-bottom:1px solid var(--line)}
 tr:target,h2:target{background:var(--code)}
 .endpoints{padding-left:1.2rem}.endpoints code{overflow-wrap:anywhere}.found p{margin:.2rem 0 1rem;color:var(--dim)}
-@media(max-width:50rem){.columns{display:flex;flex-direction:column}.wide table{min-width:44rem}nav{order:1;border-right:0;border-top:1px solid var(--line)}main{padding:1rem}header form{margin-left:0}}
+@media(max-width:50rem){.columns{display:flex;flex-direction:column}nav{order:1;border-right:0;border-top:1px solid var(--line)}main{padding:1rem}header form{margin-left:0}}
+@media(max-width:40rem){.wide thead{position:absolute;left:-100rem}.wide table,.wide tbody,.wide tr,.wide td{display:block}.wide tr{padding:.5rem 0;border-bottom:1px solid var(--line)}.wide td{padding:.1rem 0;border:0;overflow-wrap:anywhere}.wide td:empty{display:none}.wide td:not(:first-child)::before{content:attr(data-column) ": ";color:var(--dim)}}
 `;
