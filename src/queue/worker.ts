@@ -17,9 +17,13 @@ const REPLACED = new Counter(
   "Workers that took no bags although their shard had some, and were replaced",
 );
 
-const LOCK_MS = 30_000;
-/** A job that was taken while its answer was lost is found after two of these. */
-const STALLED_CHECK_MS = 5_000;
+/**
+ * A job whose handing out got lost with its answer is locked for nobody, and taken back by the first check
+ * after that: 8 s at most. Who is held up for longer than the lock loses it to another, whom the claim of the
+ * bag in Postgres then refuses.
+ */
+const LOCK_MS = 6_000;
+const STALLED_CHECK_MS = 2_000;
 /** BullMQ's own 15 s would be most of the time that a failover may cost. */
 const RETRY_MS = 1_000;
 const LOOK_EVERY_MS = 1_000;
