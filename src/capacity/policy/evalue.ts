@@ -99,11 +99,11 @@ function oddsKept(limit: number, { rates, odds }: Alternatives): Odds {
 function oddsOf(limit: number, rates: Alternatives["rates"]): Odds {
   const [weights, withEvent, without] = [0, 1, 2].map(() => new Float64Array(rates.length));
   const odds = { limit, over: 0, weights, withEvent, without } as Odds;
-  calculate(odds, limit, rates);
+  setLimit(odds, limit, rates);
   return odds;
 }
 
-function calculate(odds: Odds, limit: number, rates: Alternatives["rates"]): void {
+function setLimit(odds: Odds, limit: number, rates: Alternatives["rates"]): void {
   const least = Math.max(limit, 1e-12);
   odds.over = 0;
   for (const { rate, weight } of limit < 1 ? rates : []) {
@@ -125,7 +125,7 @@ export function lowerBound(sample: Sample, error: number, { rates }: Alternative
   let high = sample.events / sample.of;
   for (let n = 0; n < BISECTIONS; n++) {
     const middle = (low + high) / 2;
-    calculate(odds, middle, rates);
+    setLimit(odds, middle, rates);
     if (logEvalue(sample.events, fine, odds) >= needed) low = middle;
     else high = middle;
   }
