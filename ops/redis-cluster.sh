@@ -19,7 +19,7 @@ first=${ports%% *}
 secret=$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')
 marker=$folder/is-cluster
 
-rm -f "$folder/stopping"
+rm -f "$folder/stopping" "$folder"/*/kept
 # half a cluster was never used
 [ -e "$marker" ] || for port in $ports; do rm -rf "${folder:?}/$port"; done
 
@@ -56,15 +56,23 @@ END
 done
 
 keep() {
+  : > "$folder/$1/kept"
   while [ ! -e "$folder/stopping" ]; do
     "$server" "$folder/$1/redis.conf" || true
     sleep 1
   done
+  rm "$folder/$1/kept"
 }
 
+# A node is asked again and again: one that writes its first copy of the data refuses to end, and one that starts has not
+# told its pid yet.
 stop() {
+  trap '' TERM INT
   : > "$folder/stopping"
-  for port in $ports; do kill "$(cat "$folder/$port/redis.pid")" 2> /dev/null || true; done
+  while ls "$folder"/*/kept > /dev/null 2>&1; do
+    for port in $ports; do kill "$(cat "$folder/$port/redis.pid")" 2> /dev/null || true; done
+    sleep 0.2
+  done
 }
 
 ask() {
@@ -83,12 +91,10 @@ make_cluster() {
   ask "$first" --cluster create $nodes --cluster-replicas 1 --cluster-yes && : > "$marker"
 }
 
-trap stop TERM INT
+trap 'stop; exit 0' TERM INT
 for port in $ports; do keep "$port" & done
 if [ ! -e "$marker" ] && ! make_cluster; then
   stop
-  wait
   exit 1
 fi
-# a signal ends a wait, and the next one waits for what is being stopped
-until wait; do :; done
+wait

@@ -5,7 +5,7 @@
  */
 import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Daemon, startDaemon } from "../../src/embedded/daemon.ts";
@@ -25,6 +25,7 @@ const NODES = 6;
 const BUS_PORT_ABOVE = 10_000;
 const PORT_MAX = 65_535 - BUS_PORT_ABOVE;
 const SETTLED_MS_MAX = 30_000;
+const FIRST_COPY_MS = 3000;
 
 type Compose = { services: { "redis-cluster": { healthcheck: { test: [string, string] } } } };
 const [compose] = parsed<Compose>("docker-compose.yml") as [Compose];
@@ -85,7 +86,7 @@ describe.skipIf(missingRedis)(missingRedis ?? "on the cluster of Compose", () =>
     const before = ids();
     expect(new Set(before).size).toBe(NODES);
     await cluster.stop();
-    expect(ports.some(ping)).toBe(false);
+    expect(ports.filter(ping)).toEqual([]);
     cluster = await start();
     await until("it is healthy", async () => isHealthy());
     expect(ids()).toEqual(before);
@@ -94,7 +95,28 @@ describe.skipIf(missingRedis)(missingRedis ?? "on the cluster of Compose", () =>
     expect(Object.keys(await settled(engine.sql, id, SETTLED_MS_MAX))).toEqual(["delivered"]);
   });
 
-  function start(): Promise<Daemon> {
+  /** Redis refuses a signal then, lest its data be lost. */
+  test("a node that writes its first copy of the data ends with the others", async () => {
+    const replica = ports.find((port) => !isMaster(port)) as number;
+    const keys = Number(ask(replica, "dbsize").stdout);
+    expect(keys).toBeGreaterThan(0);
+    await cluster.stop();
+    rmSync(join(folder, `${replica}`, "appendonlydir"), { recursive: true });
+    cluster = await start({ REDIS_SERVER: slowWriter(replica, FIRST_COPY_MS / keys) });
+    await until("it writes", async () => /aof_rewrite_in_progress:1/.test(tell(replica, "persistence")));
+    await cluster.stop();
+    expect(ports.filter(ping)).toEqual([]);
+  });
+
+  /** A server that takes so long for each key, where it serves this port. */
+  function slowWriter(port: number, msForKey: number): string {
+    const program = join(folder, "slow-writer.sh");
+    const words = `case $1 in */${port}/*) set -- "$1" --rdb-key-save-delay ${Math.ceil(msForKey * 1000)};; esac`;
+    writeFileSync(program, `#!/bin/sh\n${words}\nexec redis-server "$@"\n`, { mode: 0o755 });
+    return program;
+  }
+
+  function start(env: Record<string, string> = {}): Promise<Daemon> {
     return startDaemon({
       name: "the cluster",
       program: "sh",
@@ -106,6 +128,7 @@ describe.skipIf(missingRedis)(missingRedis ?? "on the cluster of Compose", () =>
         REDIS_NAME: "localhost",
         REDIS_FOLDER: folder,
         REDIS_PORTS: ports.join(" "),
+        ...env,
       },
       isReady: (line) => /All \d+ slots covered|Cluster state changed: ok/.test(line),
       gently: "SIGTERM",
@@ -133,8 +156,16 @@ describe.skipIf(missingRedis)(missingRedis ?? "on the cluster of Compose", () =>
     return ask(port, "ping").stdout.includes("PONG");
   }
 
+  function tell(port: number, section: string): string {
+    return ask(port, "info", section).stdout;
+  }
+
+  function isMaster(port: number): boolean {
+    return tell(port, "replication").includes("role:master");
+  }
+
   function masters(): number {
-    return ports.filter((port) => ask(port, "info", "replication").stdout.includes("role:master")).length;
+    return ports.filter(isMaster).length;
   }
 
   function ids(): string[] {
