@@ -6,7 +6,8 @@
  *                                                  says otherwise
  *   words that blame rate, quota, lists, sender    somebody may be there, whatever the code says
  *   words that say that nobody is there            dead, unless the code says something else of a living
- *                                                  mailbox, or it is the sender who is not there
+ *                                                  mailbox, or it is the sender who is not there, or a
+ *                                                  thing (then the code decides)
  *   a code that says that nobody is there          dead, unless the words blame policy, us or the hour
  *   else                                           what the code says
  *
@@ -29,6 +30,7 @@ import {
   RECIPIENT_NOUNS,
   type Reason,
   SENDER_NOUNS,
+  THING_NOUNS,
 } from "./replies.ts";
 
 /**
@@ -124,7 +126,8 @@ function opinionOn(facts: Facts): Opinion {
   if (isSenderMissing(words, isDeadByCode)) return { reason: "sender", confidence: "medium" };
 
   const perhaps = spokenOf(PERHAPS, words);
-  const dead = spokenOf(ABSENT, words);
+  const isThing = isThingMissing(words);
+  const dead = isThing ? null : spokenOf(ABSENT, words);
   if (dead) {
     if (isDeadByCode) return { reason: dead, confidence: "high" };
     const isContradicted =
@@ -134,7 +137,7 @@ function opinionOn(facts: Facts): Opinion {
       (perhaps !== null && detail.startsWith("7."));
     return { reason: dead, confidence: isContradicted ? "low" : "medium" };
   }
-  const isClosed = spokenOf(FOR_GOOD, words) !== null;
+  const isClosed = !isThing && spokenOf(FOR_GOOD, words) !== null;
   if ((isClosed || spokenOf(SHUT, words)) && !perhaps) {
     const isSure = isDeadByCode || detail === "2.1";
     const isLikely = isClosed && !LIVING_DETAILS.has(detail) && !/^[67]\./.test(detail);
@@ -282,6 +285,7 @@ const FOR_GOOD = compile(CLOSED);
 const SHUT = compile(DISABLED);
 const [SENDER] = compile([SENDER_NOUNS]) as [CompiledPhrase];
 const [RECIPIENT] = compile([RECIPIENT_NOUNS]) as [CompiledPhrase];
+const [THING] = compile([THING_NOUNS]) as [CompiledPhrase];
 
 function spokenOf(patterns: readonly CompiledPhrase[], words: string): Reason | null {
   return patterns.find(({ said }) => said.test(words))?.reason ?? null;
@@ -294,6 +298,21 @@ function isSenderMissing(words: string, isDeadByCode: boolean): boolean {
     .filter((place) => place !== null);
   if (places.length === 0) return isDeadByCode && SENDER.said.test(words) && !RECIPIENT.said.test(words);
   return places.some(isOfSender);
+}
+
+/** A certificate, a record, a permission: the words of a missing address speak of that. */
+function isThingMissing(words: string): boolean {
+  const places = [...ABSENT, ...FOR_GOOD]
+    .map(({ said }) => said.exec(words))
+    .filter((place) => place !== null);
+  return places.length > 0 && places.every(isOfThing);
+}
+
+const RIGHT_BEFORE = /(?:\S+ ){0,3}$/;
+
+function isOfThing({ 0: found, index, input }: RegExpExecArray): boolean {
+  const before = RIGHT_BEFORE.exec(input.slice(Math.max(0, index - CHARS_BESIDE_MAX), index + 1))?.[0] ?? "";
+  return THING.said.test(` ${before}${found.trimStart()}`);
 }
 
 const BEFORE = /(?:\S+ ){0,5}$/;

@@ -15,6 +15,7 @@ import {
   RECEIVER_RULES,
   RECIPIENT_NOUNS,
   SENDER_NOUNS,
+  THING_NOUNS,
 } from "../../src/outcome/replies.ts";
 import { verdictOn, warmUp } from "../../src/outcome/verdict.ts";
 import { replyOf } from "../../src/smtp/reply.ts";
@@ -25,6 +26,7 @@ const PHRASES = [
   ...[LIVING_SURELY, LIVING_PERHAPS, INACTIVE, DEAD, CLOSED, DISABLED].flat(),
   SENDER_NOUNS,
   RECIPIENT_NOUNS,
+  THING_NOUNS,
 ];
 const VERDICT_MS_MAX = 10;
 
