@@ -6,7 +6,8 @@
  * complained. A report about a mail of which something is still open waits until that is settled, since
  * whoever sends it would overwrite what is written now. What is said twice, late or against what is known
  * changes nothing. Who bounced hard or complained is suppressed in the same transaction, and who complained
- * leaves every audience.
+ * leaves every audience; neither waits for other recipients of the mail, to whom it may be tried for days.
+ * What was undone meanwhile stays undone, and is not counted.
  */
 import { identity, parseMailbox } from "../../address.ts";
 import { DAY_MS } from "../../clock.ts";
@@ -21,7 +22,7 @@ import { mailStreamRow } from "./mailstream.ts";
 import { addPartTallies, attemptThat, isCounted, PartTallies, partOfAttempt } from "./parttallies.ts";
 import { addSources, type CountedSource } from "./sources.ts";
 import { endingSql } from "./status.ts";
-import { insertSuppressions, type NewSuppression, unsubscribeComplainers } from "./suppressions.ts";
+import { type NewSuppression, suppressReported, unsubscribeComplainers } from "./suppressions.ts";
 
 const HISTORY_MAX = 300;
 const UNKNOWN_SOURCE = "unknown";
@@ -98,9 +99,9 @@ export async function applyReports(
         )
       : new Set();
   const changed = new Map<string, ReportedEmail>();
+  const worse: { next: Worsened; suppressed: NewSuppression | null }[] = [];
   const counts = new Map<string, { workspaceId: string; day: number; counts: Counts }>();
   const parts = new PartTallies();
-  const gone: NewSuppression[] = [];
   const sources: CountedSource[] = [];
   const applied = told.map((one): AppliedReport => {
     const key = keyOf(one);
@@ -109,15 +110,23 @@ export async function applyReports(
       return { reportId: one.reportId, result: held.has(key) ? null : "ignored: there is no such e-mail" };
     const next = worsen(row, one);
     if (next === null || typeof next === "string") return { reportId: one.reportId, result: next };
+    worse.push({ next, suppressed: suppressionOf(next, { ...one, what: next.what }, context) });
+    if (!next.isSettled) return { reportId: one.reportId, result: null };
     changed.set(key, next.email);
-    count(counts, next.email, next.count);
-    countPart(parts, next.email, next.address, next.count);
-    if (next.count === "complained") sources.push(complaintFrom(next.email, next.address));
-    gone.push(...suppressionOf(next.email, { ...one, what: next.what }, next.address, context));
     return { reportId: one.reportId, result: one.what.kind };
   });
   if (changed.size > 0) await updateReported(tx, [...changed.values()]);
-  if (gone.length > 0) await insertSuppressions(tx, gone, new Date(context.now));
+  const undone = await suppressReported(
+    tx,
+    worse.flatMap(({ suppressed }) => suppressed ?? []),
+    new Date(context.now),
+  );
+  for (const { next, suppressed } of worse) {
+    if (!next.isSettled || (suppressed && undone.has(suppressed))) continue;
+    count(counts, next.email, next.count);
+    countPart(parts, next.email, next.address, next.count);
+    if (next.count === "complained") sources.push(complaintFrom(next.email, next.address));
+  }
   if (counts.size > 0) await addReported(tx, context.worker, [...counts.values()]);
   if (parts.all.length > 0) await addPartTallies(tx, context.worker, parts.all);
   if (sources.length > 0) await addSources(tx, context.worker, sources);
@@ -144,44 +153,50 @@ async function unsubscribe(tx: Tx, { now }: ReportContext, told: readonly Told[]
 
 /** Nobody writes to them any more; of an erased person the address is not known here. */
 function suppressionOf(
-  email: ReportedEmail,
+  { email, address, isSettled }: Worsened,
   { workspaceId, emailId, what, detail }: Told,
-  address: string | null,
   { hashOf, now }: ReportContext,
-): NewSuppression[] {
+): NewSuppression | null {
   const isFinal = what.kind === "complained" || (what.kind === "bounced" && what.category === "hard");
-  if (!isFinal || address === null) return [];
+  if (!isFinal || address === null) return null;
   const whom = identity(address);
-  return [
-    {
-      workspaceId,
-      id: newId(now),
-      hash: hashOf(whom),
-      identity: whom,
-      email: address,
-      scope: "",
-      reason: what.kind === "complained" ? "complaint" : "bounce",
-      evidence: detail,
-      emailId,
-      countedDay: dayOf(email),
-    },
-  ];
+  return {
+    workspaceId,
+    id: newId(now),
+    hash: hashOf(whom),
+    identity: whom,
+    email: address,
+    scope: "",
+    reason: what.kind === "complained" ? "complaint" : "bounce",
+    evidence: detail,
+    emailId,
+    countedDay: isSettled ? dayOf(email) : null,
+  };
 }
 
-type Worsened = {
+type Worse = {
   email: ReportedEmail;
   what: Told["what"];
   count: keyof Counts | null;
   address: string | null;
 };
+/** `isSettled`: it can be written. Until then it only suppresses. */
+type Worsened = Worse & { isSettled: boolean };
 
 /**
  * The e-mail with the outcome that was told, and what it counts as; or why it stays as it is; null: it is not
- * settled.
+ * settled, and nothing follows yet.
  */
 function worsen(row: ReportedRow | ReportedEmail, told: Told): Worsened | string | null {
-  const { marks } = row;
-  if (marks === null || marks.includes("o") || isOpen(row.status)) return null;
+  const { marks, status } = row;
+  if (marks === null) return null;
+  const isSettled = !marks.includes("o") && !isOpen(status);
+  const worse = worseOf(row, marks, told);
+  if (typeof worse === "string") return isSettled ? worse : null;
+  return { ...worse, isSettled };
+}
+
+function worseOf(row: ReportedRow | ReportedEmail, marks: string, told: Told): Worse | string {
   const recipients = [...row.head.to, ...row.head.cc, ...row.head.bcc];
   const place = recipientIndex(told, recipients);
   const mark = place === null ? undefined : marks[place];

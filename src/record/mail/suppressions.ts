@@ -101,6 +101,56 @@ function hasSeries(tx: Tx | Sql, { bounces, days }: SoftSeries, now: Date) {
     where b.workspace_id = s.workspace_id and b.address_hash = decode(s.hash, 'hex') and b.at > ${since})`;
 }
 
+/**
+ * Adds what reports tell. Of a mail that is not settled the same is told again, and counted only then: what
+ * was added before is counted now, and what was undone since is neither added nor counted. Hands back those.
+ */
+export async function suppressReported(
+  tx: Tx,
+  given: readonly NewSuppression[],
+  now: Date,
+): Promise<ReadonlySet<NewSuppression>> {
+  if (given.length === 0) return new Set();
+  const rows = await typed(tx, toldRow)`
+    select s.workspace_id as "workspaceId", s.id, s.identity, s.email_id as "emailId", s.reason,
+      s.undone_at as "undoneAt"
+    from suppressed_address s
+    join unnest(${given.map(({ workspaceId }) => workspaceId)}::uuid[],
+                ${given.map(({ identity }) => identity)}::text[]) as k(workspace_id, identity)
+      on s.workspace_id = k.workspace_id and s.identity = k.identity
+    where s.email_id = any(${given.flatMap(({ emailId }) => emailId ?? [])}::uuid[])
+    order by s.id for update of s`;
+  const told = new Map(rows.map((row) => [toldName(row), row]));
+  const fresh = given.filter((one) => !told.has(toldName(one)));
+  if (fresh.length > 0) await insertSuppressions(tx, fresh, now);
+  const counted = given.flatMap((one) => {
+    const row = told.get(toldName(one));
+    return row && row.undoneAt === null && one.countedDay !== null ? [{ ...one, id: row.id }] : [];
+  });
+  if (counted.length > 0)
+    await tx`
+      update suppressed_address s set counted_day = c.day
+      from unnest(${counted.map(({ workspaceId }) => workspaceId)}::uuid[],
+                  ${counted.map(({ id }) => id)}::uuid[],
+                  ${counted.map(({ countedDay }) => countedDay)}::int[]) as c(workspace_id, id, day)
+      where s.workspace_id = c.workspace_id and s.id = c.id`;
+  return new Set(given.filter((one) => told.get(toldName(one))?.undoneAt != null));
+}
+const toldRow = {
+  ...pick(newSuppressionRow, "workspaceId", "id", "identity", "emailId", "reason"),
+  undoneAt: orNull(timestamp),
+};
+
+/** Who it is about, and which mail. */
+function toldName({
+  workspaceId,
+  identity,
+  emailId,
+  reason,
+}: Omit<RowOf<typeof toldRow>, "id" | "undoneAt">) {
+  return `${workspaceId} ${emailId} ${reason} ${identity}`;
+}
+
 /** One for each e-mail, whatever the number of its attempts. */
 export function insertSoftBounces(tx: Tx | Sql, given: readonly NewSuppression[], now: Date): Statement {
   const bounced = inOrder(given, ({ emailId }) => emailId ?? "").filter(({ emailId }) => emailId !== null);
