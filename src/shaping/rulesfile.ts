@@ -41,7 +41,7 @@ export function readShapingFile(path: string): { text: string; rules: ShapingRul
 export class RulesFile {
   readonly #options: RulesFileOptions;
   readonly #timer: NodeJS.Timeout;
-  #changedAt = 0;
+  #seen = GONE;
   #refused = "";
   #unkept: string | null = null;
   #isKeeping = false;
@@ -80,7 +80,7 @@ export class RulesFile {
   async #look(): Promise<void> {
     const { path, onFault } = this.#options;
     try {
-      if (changeOf(path) !== this.#changedAt) this.#read();
+      if (changeOf(path) !== this.#seen) this.#read();
     } catch (error) {
       // one that stays as it is is complained about once
       if (String(error) !== this.#refused)
@@ -92,7 +92,7 @@ export class RulesFile {
 
   #read(): void {
     const { path, onRules } = this.#options;
-    this.#changedAt = changeOf(path);
+    this.#seen = changeOf(path);
     const { text, rules } = readShapingFile(path);
     this.#refused = "";
     onRules(rules);
@@ -125,11 +125,17 @@ function rulesOf(text: string): ShapingRules | null {
   }
 }
 
-/** Zero while it cannot be read: when it can again, it has changed. */
-function changeOf(path: string): number {
+const GONE = "";
+
+/**
+ * While it cannot be read it is gone: when it can again, it has changed. A file that replaces another may
+ * have its time, and one that is being written too.
+ */
+function changeOf(path: string): string {
   try {
-    return statSync(path).mtimeMs;
+    const { mtimeMs, size, ino } = statSync(path);
+    return `${mtimeMs} ${size} ${ino}`;
   } catch {
-    return 0;
+    return GONE;
   }
 }

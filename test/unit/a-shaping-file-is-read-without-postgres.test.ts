@@ -2,7 +2,7 @@
  * While Postgres does not answer, a shaping file that changes is in force; when it answers, the last one is
  * kept.
  */
-import { mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdtempSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
@@ -54,4 +54,29 @@ test("a changed file holds, and is asked to be kept one at a time", async () => 
   waiting.shift()?.();
   file.stop();
   expect(faults).toEqual([]);
+});
+
+test("a file that replaces another is read, also with the same time", async () => {
+  const path = join(folder, "shaping.json");
+  const write = (to: string, connections: number) => {
+    writeFileSync(to, JSON.stringify({ rules: [{ match: {}, connections }] }));
+    utimesSync(to, 1, 1);
+  };
+  const sql = (() => Promise.resolve([])) as unknown as Sql;
+  const read: unknown[] = [];
+  write(path, 1);
+  const file = new RulesFile({
+    ...{ path, sql, clock: { now: () => 0, given: () => 0 } },
+    onRules: (rules) => read.push(rules),
+    onFault: (error) => read.push(error),
+  });
+  await file.open();
+  write(`${path}.new`, 2);
+  renameSync(`${path}.new`, path);
+  await vi.advanceTimersByTimeAsync(LOOK_EVERY_MS);
+  write(path, 30);
+  await vi.advanceTimersByTimeAsync(LOOK_EVERY_MS);
+  await vi.advanceTimersByTimeAsync(LOOK_EVERY_MS);
+  file.stop();
+  expect(read).toEqual([1, 2, 30].map((connections) => ({ rules: [{ match: {}, connections }] })));
 });
