@@ -17,7 +17,7 @@ import {
   undoSuppressions,
 } from "../record/mail/suppressions.ts";
 import { SUPPRESSION_REASONS, type SuppressionReason } from "../rules/suppression.ts";
-import { entryOf, suppress } from "../suppression/entry.ts";
+import { entryOf, readScope, SCOPE_OF_ALL, suppress } from "../suppression/entry.ts";
 import { checker } from "./check.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { type Refusal, refuse } from "./problem.ts";
@@ -28,7 +28,6 @@ import { iso } from "./time.ts";
 const PATH = "/api/v1/suppressions";
 const BATCH_MAX = 100;
 const EVIDENCE_CHARS_MAX = 500;
-const SCOPE = /^(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9-]{2,63}$/;
 
 const reason = Type.Optional(Type.Enum([...SUPPRESSION_REASONS], { description: "default `manual`" }));
 const evidence = Type.Optional(
@@ -197,8 +196,8 @@ async function removeBatch(parts: SuppressionParts, { caller, body }: Call): Pro
 type SuppressionTerms = { reason?: string; scope?: string; evidence?: string };
 
 function termsOf({ reason = "manual", scope = "", evidence = "" }: SuppressionTerms) {
-  const domain = scope.toLowerCase();
-  if (domain !== "" && !SCOPE.test(domain))
+  const domain = readScope(scope);
+  if (domain === null)
     throw refuse("validation_error", "The `scope` field must be a domain, such as `example.com`.");
   return { reason: reason as SuppressionReason, scope: domain, evidence: evidence || null };
 }
@@ -252,7 +251,7 @@ function shown({ id, email, reason, scope, evidence, emailId, createdAt }: Suppr
     email,
     reason,
     origin: reason,
-    scope: scope === "" ? "workspace" : scope,
+    scope: scope === "" ? SCOPE_OF_ALL : scope,
     evidence,
     source_id: emailId,
     created_at: iso(createdAt),

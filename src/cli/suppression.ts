@@ -12,7 +12,7 @@ import {
   undoSuppressions,
 } from "../record/mail/suppressions.ts";
 import { SUPPRESSION_REASONS, type SuppressionReason } from "../rules/suppression.ts";
-import { type Entry, entryOf, suppress, type Wish } from "../suppression/entry.ts";
+import { type Entry, entryOf, readScope, SCOPE_OF_ALL, suppress, type Wish } from "../suppression/entry.ts";
 import { type Context, requireSecret } from "./context.ts";
 import { CommandError, type OutputOptions, print, printJson, say, table } from "./print.ts";
 
@@ -89,19 +89,21 @@ export async function exportAll({ sql }: Context, { workspace, json }: Suppressi
     if (email) print(csvLine([email, reason, evidence ?? "", scope]).trimEnd());
 }
 
-/** An unknown reason makes no suppression. */
+/** An unknown reason or a scope that is no domain makes no suppression. */
 function wishIn([email = "", given = "", evidence = "", scope = ""]: readonly string[]): Wish | null {
   const reason = given.trim() === "" ? "manual" : SUPPRESSION_REASONS.find((one) => one === given.trim());
-  return reason
-    ? { email: email.trim(), reason, scope: scope.trim().toLowerCase(), evidence: evidence || null }
-    : null;
+  const readable = readScope(scope);
+  if (!reason || readable === null) return null;
+  return { email: email.trim(), reason, scope: readable, evidence: evidence || null };
 }
 
 function wishOf(
   email: string,
   { reason = "manual", scope = "", evidence = "" }: Omit<AddOptions, "workspace">,
 ): Wish {
-  return { email, reason, scope: scope.toLowerCase(), evidence: evidence || null };
+  const readable = readScope(scope);
+  if (readable === null) throw new CommandError(`${scope} is no domain, such as \`example.com\`.`);
+  return { email, reason, scope: readable, evidence: evidence || null };
 }
 
 function keyOf(context: Context, what: string): SuppressionKey {
@@ -112,5 +114,5 @@ function keyOf(context: Context, what: string): SuppressionKey {
 }
 
 function shown({ id, email, reason, scope, evidence, createdAt }: Suppression) {
-  return { id, email, reason, scope: scope || "workspace", evidence, created_at: createdAt.toISOString() };
+  return { id, email, reason, scope: scope || SCOPE_OF_ALL, evidence, created_at: createdAt.toISOString() };
 }

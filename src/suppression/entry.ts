@@ -14,6 +14,16 @@ export type Wish = {
   scope: string;
   evidence: string | null;
 };
+/** As lists show the scope of all mail. */
+export const SCOPE_OF_ALL = "workspace";
+
+/** A scope as somebody writes it; null: it is no domain that an address could have. */
+export function readScope(text: string): string | null {
+  const scope = text.trim();
+  if (scope === "" || scope.toLowerCase() === SCOPE_OF_ALL) return "";
+  return /[<>@]/.test(scope) ? null : (parseMailbox(`any@${scope}`)?.domain ?? null);
+}
+
 export type Entry = NewSuppression & { identity: string };
 
 /** Null: this is no address. */

@@ -70,3 +70,25 @@ test("what is added is obeyed, listed, exported and imported, and what is remove
   });
   expect(await cli.json<Shown[]>("suppression", "list", ...of)).toHaveLength(2);
 }, 120_000);
+
+test("a scope that no sender can have is refused, and the one that lists show is that of all mail", async () => {
+  const own = await api.workspace();
+  const of = ["--workspace", own.id];
+  for (const scope of ["nodomain", "*", "a@example.com", "https://example.com"])
+    expect(
+      await cli.postrider("suppression", "add", "dead@example.net", ...of, "--scope", scope),
+    ).toMatchObject({
+      status: 1,
+      err: expect.stringContaining("is no domain"),
+    });
+  const file = join(folder, "scopes.csv");
+  writeFileSync(file, "a@example.net,,,*\nb@example.net,,,workspace\nc@example.net,,,Bücher.example\n");
+  expect(await cli.json("suppression", "import", file, ...of)).toEqual({ suppressed: 2, skipped: 1 });
+  const listed = await cli.json<{ email: string; scope: string }[]>("suppression", "list", ...of);
+  expect(listed.map(({ email, scope }) => `${email} ${scope}`).sort()).toEqual([
+    "b@example.net workspace",
+    "c@example.net xn--bcher-kva.example",
+  ]);
+  const given = { email: "d@example.net", scope: "workspace" };
+  expect((await own.client.post("/suppressions", given)).status).toBe(201);
+}, 120_000);
