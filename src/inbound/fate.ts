@@ -7,6 +7,8 @@ export type Action = "failed" | "delayed" | "delivered" | "relayed" | "expanded"
 export type Fate = {
   /** In lower case; null: the message does not say who. */
   recipient: string | null;
+  /** In lower case: the address that failed, where mail to the recipient led to another. */
+  behind?: string;
   action: Action;
   /** RFC 3463, as `5.1.1`. */
   status: string | null;

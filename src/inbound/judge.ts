@@ -73,8 +73,14 @@ function judgeFates(report: DueReport, fates: readonly Fate[]): Judged {
   const isMixed = fates.some(({ action }) => action !== fate.action);
   const ofAction = failed.length > 0 ? failed : delayed;
   const isNamed = ofAction.every(({ recipient }) => recipient !== null);
-  const onlyFor = isMixed || isNamed ? ofAction.flatMap(({ recipient }) => recipient ?? []) : null;
+  const onlyFor = isMixed || isNamed ? ofAction.flatMap(addressOf) : null;
   return toldOf(report, what, detailOf(fate), null, onlyFor, isMixed);
+}
+
+/** Who was first written to is said of every member of a list: what counts is which of them failed. */
+function addressOf({ recipient, behind }: Fate): string[] {
+  const address = behind ?? recipient;
+  return address === null ? [] : [address];
 }
 
 /** To judge one takes some tenths of a millisecond, and a report may name a hundred. */

@@ -121,12 +121,14 @@ function fateIn(fields: Fields, reporter: string | null): Fate | null {
   const stated = /\b([245]\.\d{1,3}\.\d{1,3})\b/.exec(field(fields, "status"))?.[1] ?? null;
   const action = actionOf(field(fields, "action"), stated);
   if (action === null || (recipient === null && !fields.has("status"))) return null;
+  const final = addressIn(field(fields, "final-recipient"));
   const diagnostic = clean(diagnosticIn(fields));
   const { code, status } = codesIn(diagnostic);
   const at = refusedAt([...fields.values()].flat().join("\n").slice(0, HEADER_TEXT_CHARS_MAX));
   return {
     ...(at !== null && { refusedAt: at }),
     recipient,
+    ...(final !== null && final !== recipient && { behind: final }),
     action,
     status: statusOf(stated, status),
     code,

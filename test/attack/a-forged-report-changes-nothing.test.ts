@@ -82,6 +82,30 @@ test("a member who is gone, reported to the list's return path, does not suppres
   expect((await loop.ws.client.get("/suppressions/members@example.net")).status).toBe(404);
 });
 
+test("a member who is gone, reported with the address of the list beside it, does not suppress the list", async () => {
+  const { path, id } = await delivered("sales@example.net");
+  const report = dsn({ recipient: "sales@example.net" });
+  await handIn(
+    loop.port,
+    path,
+    report.replace("Final-Recipient: rfc822; sales@", "Final-Recipient: rfc822; left.long.ago@"),
+  );
+  await loop.once(id, ({ status }) => status === "bounced");
+  expect((await loop.ws.client.get("/suppressions/sales@example.net")).status).toBe(404);
+});
+
+test("a mailbox at a host of the domain, reported with the recipient beside it, is the recipient", async () => {
+  const { path, id } = await delivered("stored@example.net");
+  const report = dsn({ recipient: "stored@example.net" });
+  await handIn(
+    loop.port,
+    path,
+    report.replace("Final-Recipient: rfc822; stored@", "Final-Recipient: rfc822; stored@store3."),
+  );
+  await loop.once(id, ({ status }) => status === "bounced");
+  expect((await loop.ws.client.get("/suppressions/stored@example.net")).status).toBe(200);
+});
+
 test("a report about the mailbox without its tag is about the recipient, one about a tag of theirs is not", async () => {
   const tagged = await delivered("left+news@example.net");
   await handIn(loop.port, tagged.path, dsn({ recipient: "left@example.net" }));
