@@ -26,7 +26,8 @@ type AddOptions = SuppressionOf & { scope?: string; evidence?: string };
 export async function list({ sql }: Context, options: SuppressionOf): Promise<void> {
   const { workspace, reason } = options;
   const page = { after: null, before: null, limit: LINES_SHOWN };
-  const rows = (await listSuppressions(sql, workspace, reason ?? null, page)).slice(0, LINES_SHOWN);
+  const found = await listSuppressions(sql, workspace, reason ?? null, page);
+  const rows = found.slice(0, LINES_SHOWN);
   const cells = rows.map((row) => [
     row.email ?? "(erased)",
     row.reason,
@@ -34,7 +35,10 @@ export async function list({ sql }: Context, options: SuppressionOf): Promise<vo
     row.createdAt.toISOString(),
     row.evidence,
   ]);
-  say(options, rows.map(shown), table(cells, ["address", "reason", "mail from", "since", "evidence"]));
+  const shownAll = table(cells, ["address", "reason", "mail from", "since", "evidence"]);
+  const more =
+    found.length > rows.length ? `\nThere are more; \`postrider suppression export\` prints all.` : "";
+  say(options, rows.map(shown), shownAll + more);
 }
 
 export async function add(context: Context, email: string, options: AddOptions): Promise<void> {

@@ -11,7 +11,7 @@ export function suppressionCommand(): Command {
     "addresses that a workspace does not write to, and why",
   );
   ofWorkspace(command, "list")
-    .description("list suppressed addresses with their evidence, newest first")
+    .description("list the newest 100 suppressed addresses with their evidence")
     .addOption(reasonOption())
     .action(runsWithStores(actions, "list"));
   ofWorkspace(command, "add")
