@@ -23,6 +23,7 @@ import {
   type ReportEnd,
   takeReports,
 } from "../record/mail/reports.ts";
+import type { SoftSeries } from "../record/mail/suppressions.ts";
 import { type HeardTlsReport, insertTlsReports } from "../record/transport/tlsreports.ts";
 import { ownersOf } from "../record/workspaces/domains.ts";
 import { listWorkspaces, workspacesOfHandles } from "../record/workspaces/workspaces.ts";
@@ -63,6 +64,8 @@ export type ReportWorkerParts = {
   bounceDomain: string | null;
   /** Under which suppressed addresses are kept. */
   hashOf: HashOf;
+  /** Of soft bounces, that suppresses as well. */
+  series: SoftSeries | null;
   /** Of a statement on `sql`. */
   timeoutMs: number;
   onFault(error: unknown): void;
@@ -152,7 +155,7 @@ export class ReportWorker {
   }
 
   async #apply(tx: Tx, all: readonly DueReport[]): Promise<ReportEnd[]> {
-    const { worker, hashOf, clock } = this.#parts;
+    const { worker, hashOf, series, clock } = this.#parts;
     const ends: ReportEnd[] = [];
     const told: Told[] = [];
     const [ofTls, reports] = parted(all, ({ source }) => source === "tls_report");
@@ -172,7 +175,11 @@ export class ReportWorker {
     const about = new Map(
       here.map(({ reportId, workspaceId, emailId }) => [reportId, { workspaceId, emailId }]),
     );
-    for (const { reportId, result } of await applyReports(tx, { worker, hashOf, now: clock.now() }, here))
+    for (const { reportId, result } of await applyReports(
+      tx,
+      { worker, hashOf, series, now: clock.now() },
+      here,
+    ))
       ends.push(this.#endOf({ ...(byId.get(reportId) as DueReport), ...about.get(reportId) }, result));
     await endReports(tx, ends);
     return ends;

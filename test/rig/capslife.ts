@@ -304,7 +304,7 @@ export class RealLife {
       ];
     });
     if (told.length === 0) return;
-    const context = { worker: "test", hashOf: Buffer.from, now };
+    const context = { worker: "test", hashOf: Buffer.from, series: null, now };
     const applied = await this.#api.sql.begin((tx) => applyReports(tx, context, told));
     expect(applied.map(({ result }) => result)).toEqual(told.map(({ what }) => what.kind));
   }

@@ -1128,7 +1128,11 @@ async function workOff(tx: Tx, rows: SharedRows): Promise<void> {
     };
     return { ...about, reportId: id, what, detail: "550 no", at: rows.now };
   });
-  const applied = await applyReports(tx, { worker: WORKER, hashOf: Buffer.from, now: rows.now }, told);
+  const applied = await applyReports(
+    tx,
+    { worker: WORKER, hashOf: Buffer.from, series: { bounces: 2, days: 14 }, now: rows.now },
+    told,
+  );
   const ends = applied.map(({ reportId, result }) => {
     const { workspaceId, emailId } = told.find((one) => one.reportId === reportId) as Told;
     return { id: reportId, result, againInMs: 0, workspaceId, emailId };

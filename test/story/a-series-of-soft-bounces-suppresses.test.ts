@@ -4,6 +4,8 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import { ReportLoop } from "../rig/loop.ts";
+import { dsn, handIn } from "../rig/reports.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { openSink, type Sink } from "../rig/sink.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -61,3 +63,26 @@ test("e-mails that bounce together count one by one", async () => {
   await ws.client.post("/emails/batch", mails);
   await expect.poll(async () => (await suppression(FULL_AS_WELL)).status, POLL).toBe(200);
 });
+
+test("bounces that are reported later count as well, and those of a list's members do not", async () => {
+  const loop = await ReportLoop.open({ settings: { SUPPRESS_SOFT_BOUNCES: String(SERIES) } });
+  try {
+    const report = async (to: string, about: string): Promise<number> => {
+      const { id, copies } = await loop.send(to);
+      await loop.once(id, ({ status }) => status === "delivered");
+      const full = { status: "5.2.2", diagnostic: "smtp; 552 5.2.2 mailbox full" };
+      await handIn(loop.port, copies[0]?.from as string, dsn({ recipient: about, ...full }));
+      await loop.once(id, ({ status }) => status === "bounced");
+      return (await loop.ws.client.get(`/suppressions/${to}`)).status;
+    };
+    const of = async (to: string, about = to): Promise<number[]> => {
+      const found: number[] = [];
+      for (let n = 0; n < SERIES; n++) found.push(await report(to, about));
+      return found;
+    };
+    expect(await of("full@later.example")).toEqual([404, 404, 200]);
+    expect(await of("list@later.example", "member@elsewhere.example")).toEqual([404, 404, 404]);
+  } finally {
+    await loop.close();
+  }
+}, 60_000);

@@ -6,6 +6,7 @@ import { ReturnPathKey } from "../../returnpath.ts";
 import { KEEPER_STOP_MS, type RoleParts, workerName } from "./parts.ts";
 
 export function startReportWorker({ config, serverSecret, stores, looks, clock, onFault }: RoleParts) {
+  const { softBouncesMax: bounces, softBounceDays: days } = config;
   const worker = new ReportWorker({
     sql: stores.sql("reports"),
     paths: new ReturnPathKey(serverSecret),
@@ -14,6 +15,7 @@ export function startReportWorker({ config, serverSecret, stores, looks, clock, 
     worker: workerName(),
     bounceDomain: config.bounceDomain,
     hashOf: addressHasher(serverSecret),
+    series: bounces > 0 ? { bounces, days } : null,
     timeoutMs: config.storeTimeoutMs,
     onFault,
   });

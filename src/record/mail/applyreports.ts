@@ -22,7 +22,14 @@ import { mailStreamRow } from "./mailstream.ts";
 import { addPartTallies, attemptThat, isCounted, PartTallies, partOfAttempt } from "./parttallies.ts";
 import { addSources, type CountedSource } from "./sources.ts";
 import { endingSql } from "./status.ts";
-import { type NewSuppression, suppressReported, unsubscribeComplainers } from "./suppressions.ts";
+import {
+  insertSoftBounces,
+  insertSuppressions,
+  type NewSuppression,
+  type SoftSeries,
+  suppressReported,
+  unsubscribeComplainers,
+} from "./suppressions.ts";
 
 const HISTORY_MAX = 300;
 const UNKNOWN_SOURCE = "unknown";
@@ -76,6 +83,8 @@ export type ReportContext = {
   worker: string;
   /** Under which suppressed addresses are kept. */
   hashOf: HashOf;
+  /** Of soft bounces, that suppresses as well. */
+  series: SoftSeries | null;
   now: number;
 };
 
@@ -100,6 +109,7 @@ export async function applyReports(
       : new Set();
   const changed = new Map<string, ReportedEmail>();
   const worse: { next: Worsened; suppressed: NewSuppression | null }[] = [];
+  const wavering: NewSuppression[] = [];
   const counts = new Map<string, { workspaceId: string; day: number; counts: Counts }>();
   const parts = new PartTallies();
   const sources: CountedSource[] = [];
@@ -110,17 +120,23 @@ export async function applyReports(
       return { reportId: one.reportId, result: held.has(key) ? null : "ignored: there is no such e-mail" };
     const next = worsen(row, one);
     if (next === null || typeof next === "string") return { reportId: one.reportId, result: next };
-    worse.push({ next, suppressed: suppressionOf(next, { ...one, what: next.what }, context) });
+    const [suppressed = null] = isFinal(next.what) ? rowOf(next, one, context) : [];
+    worse.push({ next, suppressed });
     if (!next.isSettled) return { reportId: one.reportId, result: null };
     changed.set(key, next.email);
+    if (context.series && isSoft(next)) wavering.push(...rowOf(next, one, context));
     return { reportId: one.reportId, result: one.what.kind };
   });
   if (changed.size > 0) await updateReported(tx, [...changed.values()]);
+  const now = new Date(context.now);
+  if (wavering.length > 0) await insertSoftBounces(tx, wavering, now);
   const undone = await suppressReported(
     tx,
     worse.flatMap(({ suppressed }) => suppressed ?? []),
-    new Date(context.now),
+    now,
   );
+  if (context.series && wavering.length > 0)
+    await insertSuppressions(tx, [], now, { series: context.series, who: wavering });
   for (const { next, suppressed } of worse) {
     if (!next.isSettled || (suppressed && undone.has(suppressed))) continue;
     count(counts, next.email, next.count);
@@ -151,32 +167,45 @@ async function unsubscribe(tx: Tx, { now }: ReportContext, told: readonly Told[]
   if (complainers.length > 0) await unsubscribeComplainers(tx, complainers, () => newId(now), new Date(now));
 }
 
-/** Nobody writes to them any more; of an erased person the address is not known here. */
-function suppressionOf(
-  { email, address, isSettled }: Worsened,
-  { workspaceId, emailId, what, detail }: Told,
+/** Nobody writes to them any more. */
+function isFinal(what: Told["what"]): boolean {
+  return what.kind === "complained" || (what.kind === "bounced" && what.category === "hard");
+}
+
+/** Counts for a series, as a refusal in the conversation does; what is said of a list's member does not. */
+function isSoft({ what, isBehind }: Worsened): boolean {
+  return what.kind === "bounced" && what.category === "soft" && !isBehind;
+}
+
+/** None of an erased person, whose address is not known here. */
+function rowOf(
+  { email, address, what, isSettled }: Worsened,
+  { workspaceId, emailId, detail }: Told,
   { hashOf, now }: ReportContext,
-): NewSuppression | null {
-  const isFinal = what.kind === "complained" || (what.kind === "bounced" && what.category === "hard");
-  if (!isFinal || address === null) return null;
+): NewSuppression[] {
+  if (address === null) return [];
   const whom = identity(address);
-  return {
-    workspaceId,
-    id: newId(now),
-    hash: hashOf(whom),
-    identity: whom,
-    email: address,
-    scope: "",
-    reason: what.kind === "complained" ? "complaint" : "bounce",
-    evidence: detail,
-    emailId,
-    countedDay: isSettled ? dayOf(email) : null,
-  };
+  return [
+    {
+      workspaceId,
+      id: newId(now),
+      hash: hashOf(whom),
+      identity: whom,
+      email: address,
+      scope: "",
+      reason: what.kind === "complained" ? "complaint" : "bounce",
+      evidence: detail,
+      emailId,
+      countedDay: isSettled && isFinal(what) ? dayOf(email) : null,
+    },
+  ];
 }
 
 type Worse = {
   email: ReportedEmail;
   what: Told["what"];
+  /** It names addresses behind the recipient's. */
+  isBehind: boolean;
   count: keyof Counts | null;
   address: string | null;
 };
@@ -218,7 +247,13 @@ function worseOf(row: ReportedRow | ReportedEmail, marks: string, told: Told): W
   if (what.kind === "delayed") {
     const isNew = mark === "d" && !isToldAlready(email, event);
     if (!isNew || (row.history?.length ?? 0) >= HISTORY_MAX) return "ignored: it is known, or over";
-    return { email: { ...email, events: [...email.events, event] }, what, count: null, address: null };
+    return {
+      email: { ...email, events: [...email.events, event] },
+      what,
+      isBehind,
+      count: null,
+      address: null,
+    };
   }
   const letter = what.kind === "bounced" ? "b" : "c";
   if (!WORSE_THAN[letter].includes(mark)) return `ignored: ${NAME_OF[mark] ?? "nothing"} stands`;
@@ -229,8 +264,8 @@ function worseOf(row: ReportedRow | ReportedEmail, marks: string, told: Told): W
   };
   const address = addressOf(recipient);
   if (what.kind === "complained")
-    return { email: { ...next, complainedAt: at }, what, count: "complained", address };
-  return { email: { ...next, bouncedAt: at }, what, count: COUNT_OF[what.category], address };
+    return { email: { ...next, complainedAt: at }, what, isBehind, count: "complained", address };
+  return { email: { ...next, bouncedAt: at }, what, isBehind, count: COUNT_OF[what.category], address };
 }
 
 /**
