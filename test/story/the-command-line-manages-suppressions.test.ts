@@ -92,3 +92,15 @@ test("a scope that no sender can have is refused, and the one that lists show is
   const given = { email: "d@example.net", scope: "workspace" };
   expect((await own.client.post("/suppressions", given)).status).toBe(201);
 }, 120_000);
+
+test("a list that is cut says so", async () => {
+  const of = ["--workspace", (await api.workspace()).id];
+  const file = join(folder, "many.csv");
+  const rows = Array.from({ length: 101 }, (_, n) => `n${n}@example.net`);
+  writeFileSync(file, rows.slice(1).join("\n"));
+  await cli.json("suppression", "import", file, ...of);
+  expect((await cli.postrider("suppression", "list", ...of)).out).not.toContain("There are more");
+  writeFileSync(file, rows.join("\n"));
+  await cli.json("suppression", "import", file, ...of);
+  expect((await cli.postrider("suppression", "list", ...of)).out).toContain("There are more");
+}, 120_000);
