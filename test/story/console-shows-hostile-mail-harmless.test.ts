@@ -9,6 +9,8 @@ import { listenOn } from "../rig/port.ts";
 import { mail } from "../rig/workspace.ts";
 
 const asked: string[] = [];
+/** Some things open a connection, and ask for nothing. */
+let connections = 0;
 const scene = sceneOf(async () => {
   const outside = createServer((request, response) => {
     asked.push(request.url ?? "");
@@ -16,6 +18,7 @@ const scene = sceneOf(async () => {
       .writeHead(200, { "content-type": "image/svg+xml" })
       .end('<svg xmlns="http://www.w3.org/2000/svg"/>');
   });
+  outside.on("connection", () => connections++);
   const [port, console] = [await listenOn(outside), await openConsole()];
   return {
     ...{ ...console, elsewhere: `http://127.0.0.1:${port}` },
@@ -31,6 +34,9 @@ function hostile(elsewhere: string): string {
     <script>top.document.title = "taken"; fetch("${elsewhere}/script")</script>
     <script src="${elsewhere}/script.js"></script><link rel="stylesheet" href="${elsewhere}/style.css">
     <style>body { background: url(${elsewhere}/background) }</style>
+    <link rel="preconnect" href="${elsewhere}"><link rel="dns-prefetch" href="${elsewhere}">
+    <link rel="prefetch" href="${elsewhere}/prefetch"><link rel="preload" as="image" href="${elsewhere}/preload">
+    <link rel="prerender" href="${elsewhere}/prerender"><link rel="icon" href="${elsewhere}/icon">
     <p id="shown" onclick="top.document.title = 'taken'">What the mail says</p>
     <img src="${elsewhere}/picture" onerror="top.document.title = 'taken'"><img src="x" onerror="parent.document.title = 'taken'">
     <iframe src="${elsewhere}/frame"></iframe><object data="${elsewhere}/object"></object>
@@ -55,6 +61,7 @@ inChromium("the preview shows the words, and nothing acts or leaves", async () =
   expect(new URL(page.url()).pathname).toBe(`/console/emails/${body.id}`);
   expect(await page.title()).not.toBe("taken");
   expect(asked).toEqual([]);
+  expect(connections).toBe(0);
 
   await page.getByLabel("Load remote images").check();
   await expect.poll(() => asked).toContain("/picture");
