@@ -2,9 +2,10 @@
 import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useId, useRef, useState } from "preact/hooks";
 import { get, withQuery } from "../call.ts";
-import { csvOf, saveFile } from "../csv.ts";
+import { csvOf } from "../csv.ts";
 import { useNews } from "../hooks.ts";
 import { refine, usePlace } from "../place.ts";
+import { saveFile } from "../savefile.ts";
 import { count } from "../words.ts";
 import { Refusal, Skeleton } from "./bits.tsx";
 import { type Column, Table } from "./table.tsx";

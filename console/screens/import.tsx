@@ -1,11 +1,12 @@
 import { useEffect, useState } from "preact/hooks";
 import { call } from "../call.ts";
-import { csvOf, saveFile } from "../csv.ts";
+import { csvOf } from "../csv.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Code, Refusal, Screen } from "../parts/bits.tsx";
 import { Field, Form, maybe, Text } from "../parts/form.tsx";
 import { Table } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
+import { saveFile } from "../savefile.ts";
 import type { AudienceItem } from "../shapes.ts";
 import { count, type Tone } from "../words.ts";
 

@@ -2,6 +2,7 @@
 import { listContacts } from "../record/contacts/contacts.ts";
 import type { Sql } from "../record/db/connect.ts";
 import type { Contact } from "../rules/contact.ts";
+import { notFormula } from "../rules/formula.ts";
 import { csvLine } from "./csv.ts";
 import { EXPORTED_COLUMNS, tagsText } from "./import.ts";
 
@@ -24,16 +25,6 @@ export async function* exportedLines(
     if (rows.length <= PAGE) return;
     after = (rows[PAGE - 1] as Contact).id;
   }
-}
-
-/**
- * A spreadsheet runs what begins like this, also in the full width of Japanese text. Where a comma is a
- * decimal point it takes semicolons for the ends of cells, and some take tabs and lines for them.
- */
-const FORMULA = /(^|[;\t\r\n])(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])/g;
-
-function notFormula(cell: string): string {
-  return cell.replace(FORMULA, "$1'");
 }
 
 /** In the order of the columns. */
