@@ -8,7 +8,7 @@ import { Table } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
 import { saveFile } from "../savefile.ts";
 import type { AudienceItem } from "../shapes.ts";
-import { count, type Tone } from "../words.ts";
+import { bytes, count, type Tone } from "../words.ts";
 
 type Rejected = { row: number; reason: string };
 type Import = {
@@ -24,6 +24,7 @@ type Import = {
 };
 
 const LOOK_MS = 700;
+const FILE_BYTES_MAX = 4 * 1024 * 1024;
 const SHOWN_MAX = 100;
 const TITLES = { running: "Importing", done: "Imported", failed: "The import has failed" };
 const TONES: Record<Import["state"], Tone> = { running: "calm", done: "good", failed: "bad" };
@@ -36,7 +37,7 @@ export function ImportScreen({ id }: { id: string }) {
   const { query } = usePlace();
   const running = query.get("import");
   const start = async (fields: FormData) => {
-    const csv = await (fields.get("file") as File).text();
+    const csv = await textIn(fields.get("file") as File);
     const begun = await call<{ id: string }>("POST", "contacts/import", {
       ...{ audience_id: id, csv },
       consent: maybe(fields, "consent"),
@@ -52,7 +53,10 @@ export function ImportScreen({ id }: { id: string }) {
       {running && <Progress key={running} id={running} />}
       <Card title={running ? "Import another file" : "Choose a file"}>
         <Form button="Import" onSubmit={start}>
-          <Field label="CSV file" hint="Its first row names the columns. Only the column email is needed.">
+          <Field
+            label="CSV file"
+            hint="Up to 4 MB, with commas between the cells. Its first row names the columns. Only the column email is needed."
+          >
             {(field) => <input id={field} name="file" type="file" accept=".csv,text/csv" required />}
           </Field>
           <Text
@@ -67,6 +71,21 @@ export function ImportScreen({ id }: { id: string }) {
       </Card>
     </Screen>
   );
+}
+
+/** In words before it is sent: what replaces letters that cannot be read would be imported in their place. */
+async function textIn(file: File): Promise<string> {
+  if (file.size > FILE_BYTES_MAX)
+    throw new Error(
+      `The file has ${bytes(file.size)}, and an import takes up to ${bytes(FILE_BYTES_MAX)}. Split it, and import each part: every part needs the row with the names of the columns.`,
+    );
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+  } catch {
+    throw new Error(
+      "The file is not UTF-8, so its letters would not arrive as they are. Save it as “CSV UTF-8”, as Excel calls it, and import that.",
+    );
+  }
 }
 
 function Progress({ id }: { id: string }) {

@@ -80,6 +80,10 @@ export function columnsOf(header: CsvRecord, email = "email"): string[] {
   const names = header.fields.map((name) => name.trim());
   if (names.length > COLUMNS_MAX)
     throw new ImportFault(`the first line names ${names.length} columns; there can be up to ${COLUMNS_MAX}`);
+  if (!names.includes(email) && names.some((name) => name.split(";").includes(email)))
+    throw new ImportFault(
+      "the first line has semicolons between its cells: save the file with commas instead",
+    );
   if (!names.includes(email))
     throw new ImportFault(
       `the first line must name the columns, one of them \`${email.slice(0, COLUMN_CHARS_SHOWN)}\``,

@@ -36,6 +36,8 @@ type CallOf<Scope extends string, Known extends object, Body extends TSchema = T
   body?: Body;
   /** It changes nothing, although it is no GET. */
   changesNothing?: boolean;
+  /** Where it takes more than others. */
+  bodyBytesMax?: number;
   handle(visit: VisitOf<Known, Static<Body>>): Promise<ConsoleAnswer> | ConsoleAnswer;
 };
 
@@ -125,7 +127,7 @@ export class Calls {
       const workspace = await this.workspaceOf(request, session);
       expectRole(workspace, call.roles);
       request.owner = workspace.id;
-      const body = call.check(await this.#parts.readJson(request, BODY_BYTES_MAX));
+      const body = call.check(await this.#parts.readJson(request, call.bodyBytesMax ?? BODY_BYTES_MAX));
       return this.#handle(call, known, workspace.id, () => call.handle({ ...known, workspace, body }));
     }
     if (call.scope === "operator" && !session.isOperator) throw onlyOperators();
@@ -140,7 +142,10 @@ export class Calls {
     if (!session) throw deny("not_signed_in", "You are not signed in, or your session has ended. Sign in.");
     await this.#parts.countCall(session.accountId);
     if (request.method !== "GET" && !isSameText(request.header("x-csrf-token"), session.csrf))
-      throw deny("cross_site_request", "The `X-CSRF-Token` header is missing or wrong. Reload the page.");
+      throw deny(
+        "cross_site_request",
+        "You have signed in again since this page was opened, such as in another tab. Reload the page. (The `X-CSRF-Token` header is missing or wrong.)",
+      );
     return session;
   }
 

@@ -16,6 +16,8 @@ import { wholeList } from "./pages.ts";
 import { type ConsoleAnswer, deny } from "./refusal.ts";
 
 const CSV_CHARS_MAX = 4 * 1024 * 1024;
+/** The same as JSON, in which line feeds and quotes take twice as much. */
+const IMPORT_BODY_BYTES_MAX = 10 * 1024 * 1024;
 /** The rows of one are read in one go. */
 const CHUNK_BYTES = 4 * 1024;
 const IMPORTS_MAX = 5;
@@ -59,6 +61,7 @@ export function contactCalls(parts: ContactCallParts): ConsoleCall[] {
     }),
     workspaceCall({
       ...{ method: "POST", path: "contacts/import", roles: EVERYONE, body: Imported },
+      bodyBytesMax: IMPORT_BODY_BYTES_MAX,
       handle: (visit) => importFile(parts, imports, visit),
     }),
     workspaceCall({

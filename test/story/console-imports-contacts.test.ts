@@ -34,3 +34,26 @@ inChromium("ten thousand rows, two of them wrong", async () => {
   await page.getByRole("heading", { name: "Imported" }).waitFor();
   expect(chromium.complaints).toEqual([]);
 });
+
+inChromium("what cannot be imported as it is says what to do", async () => {
+  const { engine, workspace, chromium } = scene;
+  const { body } = await workspace.client.post<{ id: string }>("/audiences", { name: "Customers" });
+  const page = await chromium.pageOf(engine, workspace.id, "member");
+  await page.goto(`${engine.consoleUrl}/console/audiences/${body.id}/import`);
+  const upload = async (buffer: Buffer) => {
+    await page.getByLabel("CSV file").setInputFiles({ name: "a.csv", mimeType: "text/csv", buffer });
+    await page.getByRole("button", { name: "Import", exact: true }).click();
+  };
+  await upload(Buffer.from("email,first_name\njuergen@example.net,J\u00fcrgen", "latin1"));
+  await page.getByRole("alert").getByText("Save it as “CSV UTF-8”").waitFor();
+  await upload(Buffer.alloc(4 * 1024 * 1024 + 1, "x"));
+  await page.getByRole("alert").getByText("an import takes up to 4.0 MB. Split it").waitFor();
+  await upload(Buffer.from("email;first_name\nada@example.net;Ada"));
+  await page.getByRole("alert").getByText("semicolons between its cells").waitFor();
+  const { body: found } = await workspace.client.get<{ data: object[] }>(`/audiences/${body.id}/contacts`);
+  expect(found.data).toEqual([]);
+  // four megabytes are four megabytes, whatever they become as JSON
+  const row = `,"${"x".repeat(30)}"\n`;
+  await upload(Buffer.from(`email,name\n${row.repeat(Math.floor((4 * 1024 * 1024 - 11) / row.length))}`));
+  await page.getByRole("heading", { name: "Imported" }).waitFor({ timeout: 60_000 });
+});
