@@ -169,7 +169,7 @@ export function callTable(parts: ConsoleParts, sessions: Sessions, place: { url:
     ...signInCalls(signIn),
     ...keyCalls({ sql, keyring }),
     ...memberCalls({
-      ...{ sql, sessions, hashing, consoleUrl: () => place.url },
+      ...{ sql, sessions, hashing, attempts: signIn.attempts, consoleUrl: () => place.url },
       ...{ write: door.writeOwn, mailFrom: parts.mailFrom, isDevelopment: signIn.isDevelopment },
       countGuess: (request) => countGuess(signIn, request),
       begin: (request, account, now) => begin(signIn, request, account, now),

@@ -4,7 +4,8 @@
  */
 import Type, { type Static } from "typebox";
 import { identity, parseMailbox } from "../address.ts";
-import { DAY_MS } from "../clock.ts";
+import type { AttemptLimit, Attempts } from "../admission/attempts.ts";
+import { DAY_MS, HOUR_MS } from "../clock.ts";
 import { isUuid, newId } from "../ids.ts";
 import { findAccount } from "../record/accounts/accounts.ts";
 import {
@@ -33,13 +34,16 @@ import {
 } from "./calls.ts";
 import type { Hashing } from "./hashing.ts";
 import { mailPrivately, type OwnMailParts } from "./ownmail.ts";
-import { type ConsoleAnswer, deny } from "./refusal.ts";
+import { type ConsoleAnswer, deny, tooManyAttempts } from "./refusal.ts";
 import type { ConsoleRequest } from "./request.ts";
 import { newToken, type ProvenAccount, type Sessions, tokenHash } from "./sessions.ts";
 import { PasswordText } from "./signin.ts";
 
 const INVITATION_LIVES_MS = 7 * DAY_MS;
 const INVITATIONS_MAX = 100;
+/** They are mailed by the operator's sender, whose reputation all share: each counts, also one withdrawn. */
+const INVITATIONS_OF_ADDRESS: AttemptLimit = { name: "invited", most: 3, spanMs: HOUR_MS };
+const INVITATIONS_OF_WORKSPACE: AttemptLimit = { name: "invitations", most: 100, spanMs: DAY_MS };
 
 const closed = { additionalProperties: false } as const;
 const RoleName = Type.Enum([...PERSON_ROLES]);
@@ -53,6 +57,7 @@ export type MemberParts = OwnMailParts & {
   sql: Sql;
   sessions: Sessions;
   hashing: Hashing;
+  attempts: Attempts;
   consoleUrl(): string;
   /** Mail goes to the mailbox of this machine: the link may be shown as well. */
   isDevelopment: boolean;
@@ -125,6 +130,7 @@ async function invite(
   const members = await listMembers(parts.sql, workspace.id);
   if (members.some((one) => isSameAddress(one.email, mailbox.address)))
     throw deny("validation_error", `${mailbox.address} is a member already.`);
+  await countInvitation(parts, workspace.id, mailbox.address);
   const token = newToken();
   const invitation = {
     ...{ workspaceId: workspace.id, id: newId(now), email: mailbox.address, role },
@@ -146,6 +152,19 @@ async function invite(
     },
     detail: shown,
   };
+}
+
+/** The address first: who repeats one takes nothing from the others. */
+async function countInvitation(
+  { attempts }: MemberParts,
+  workspaceId: string,
+  address: string,
+): Promise<void> {
+  const waitOfAddress = await attempts.count(INVITATIONS_OF_ADDRESS, `${workspaceId} ${identity(address)}`);
+  if (waitOfAddress !== null)
+    throw tooManyAttempts(waitOfAddress, `${address} was invited three times within an hour.`);
+  const wait = await attempts.count(INVITATIONS_OF_WORKSPACE, workspaceId);
+  if (wait !== null) throw tooManyAttempts(wait, "This workspace has sent 100 invitations within a day.");
 }
 
 function invitationText(inviter: string, role: PersonRole, link: string): string {

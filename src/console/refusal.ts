@@ -48,14 +48,16 @@ export function deny(
   return new ConsoleRefusal({ status, body, headers });
 }
 
-export function tooManyAttempts(seconds: number): ConsoleRefusal {
-  return deny("rate_limit_exceeded", `Too many attempts. Try again in ${minutes(seconds)}.`, {
+export function tooManyAttempts(seconds: number, what = "Too many attempts."): ConsoleRefusal {
+  return deny("rate_limit_exceeded", `${what} Try again in ${span(seconds)}.`, {
     details: { retry_after: seconds },
     headers: { "Retry-After": String(seconds) },
   });
 }
 
-function minutes(seconds: number): string {
-  const count = Math.ceil(seconds / 60);
-  return `${count} minute${count === 1 ? "" : "s"}`;
+function span(seconds: number): string {
+  const minutes = Math.ceil(seconds / 60);
+  const isLong = minutes > 120;
+  const count = isLong ? Math.ceil(minutes / 60) : minutes;
+  return `${count} ${isLong ? "hour" : "minute"}${count === 1 ? "" : "s"}`;
 }
