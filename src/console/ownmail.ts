@@ -12,17 +12,20 @@ export type OwnMailParts = {
   mailFrom: string;
 };
 
+/** `isOfAccount`: to somebody about their own account, whatever the workspace has on them. */
+type PrivateMail = { to: string; subject: string; text: string; isOfAccount?: boolean };
+
 /** `workspace`: whose quota it uses, and among whose e-mails it is, without its contents. */
 export async function mailPrivately(
   { write, mailFrom }: OwnMailParts,
   workspace: { id: string; handle: string },
-  { to, subject, text }: { to: string; subject: string; text: string },
+  { to, subject, text, isOfAccount = false }: PrivateMail,
   now: number,
 ): Promise<void> {
   const head: Head = { from: mailFrom, to: [to], cc: [], bcc: [], reply_to: [], subject };
   const headText = JSON.stringify(head);
   // who may read the workspace's mail must not become who was sent the link
-  const extra: Extra = { private: true };
+  const extra: Extra = { private: true, ...(isOfAccount && { account: true }) };
   const mail = {
     ...{ workspaceId: workspace.id, id: newId(now), keyId: null, ...TRANSACTIONAL_STREAM, head: headText },
     ...{ weight: 1, bytes: headText.length + text.length, html: null, plain: text, scheduledAt: null },

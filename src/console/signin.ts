@@ -298,7 +298,7 @@ async function mailReset(parts: SignInParts, email: string, now: number): Promis
   await mailPrivately(
     parts,
     workspace,
-    { to: account.email, subject: "A new password for the console", text },
+    { to: account.email, subject: "A new password for the console", text, isOfAccount: true },
     now,
   );
 }

@@ -254,7 +254,7 @@ export class Deliverer {
     underWay: ReadonlySet<string>,
   ): Promise<OpenEmail[]> {
     const { sql, hashOf, clock } = this.#parts;
-    const waiting = emails.filter(({ id }) => !underWay.has(id));
+    const waiting = emails.filter(({ id, extra }) => !underWay.has(id) && extra?.account !== true);
     if (waiting.length === 0) return emails;
     const addressed = waiting.map(({ id, head }) => ({ workspaceId: bag.workspaceId, id, head }));
     const barred = await findBarred(sql, hashOf, addressed);

@@ -33,6 +33,7 @@ import {
   type AcceptedEmail,
   bodyChars,
   dropBodies,
+  type Extra,
   existingEmails,
   inPieces,
   insertBodies,
@@ -168,7 +169,7 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
   ): Promise<ReadonlyMap<string, readonly Barred[]>> {
     const emails = this.#group
       .filter((one) => workspaceIds.has(one.workspaceId))
-      .flatMap((one) => one.emails);
+      .flatMap((one) => one.emails.filter(isBarrable));
     const mails = emails.map(({ workspaceId, id, head }) => ({ workspaceId, id, head: JSON.parse(head) }));
     return findBarred(tx, this.#hashOf, mails);
   }
@@ -336,6 +337,11 @@ function byStream(emails: readonly NewEmail[]): (readonly NewEmail[])[] {
     else lines.set(name, [email]);
   }
   return [...lines.values()];
+}
+
+/** Most have no such word in what else is kept of them, and are not read for it. */
+function isBarrable({ extra }: NewEmail): boolean {
+  return !extra?.includes('"account"') || (JSON.parse(extra) as Extra).account !== true;
 }
 
 function addresseeOf({

@@ -73,6 +73,8 @@ export type Extra = {
   attachments?: AttachmentRef[];
   /** It holds a secret of its recipient: nobody of the workspace is shown its text. */
   private?: true;
+  /** It is about an account of its recipient, whom no suppression of the workspace keeps from it. */
+  account?: true;
   /** The link to the trace of the request that it came with. */
   trace?: string;
 };
