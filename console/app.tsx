@@ -1,9 +1,11 @@
 /** Sign-in first, then the shell with a screen in it. */
-import { useCallback, useEffect, useState } from "preact/hooks";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { actAs, type CallError, call, get } from "./call.ts";
 import { listen } from "./live.ts";
 import { Refusal, Skeleton } from "./parts/bits.tsx";
+import { Boundary } from "./parts/boundary.tsx";
 import { refine, usePlace, WORKSPACE } from "./place.ts";
+import { Door } from "./screens/door.tsx";
 import { AcceptInvitation } from "./screens/invitation.tsx";
 import { ResetPassword } from "./screens/reset.tsx";
 import { SignIn } from "./screens/signin.tsx";
@@ -12,19 +14,34 @@ import { ConsoleContext, type Session, type Workspace } from "./session.ts";
 import { Shell } from "./shell.tsx";
 
 const LAST_WORKSPACE = "workspace";
+/** A server that was away is asked so often whether it is back. */
+const AGAIN_MS = 5_000;
+const OUTDATED_EVERY_MS = 1_000;
 
 export function App() {
   const [session, setSession] = useState<Session | null | undefined>(undefined);
   const [error, setError] = useState<string | null>(null);
   const { path, query } = usePlace();
   const workspace = session ? workspaceOf(session, query.get(WORKSPACE)) : null;
+  const [fault, setFault] = useState<string | null>(null);
+  const askedAt = useRef(0);
+  const onOutdated = () => {
+    if (!session || Date.now() - askedAt.current < OUTDATED_EVERY_MS) return;
+    askedAt.current = Date.now();
+    get<Session>("session").then(setSession, () => {}); // whoever was refused is told why already
+  };
   // before any screen asks for anything
-  actAs({ workspaceId: workspace?.id ?? null, csrf: session?.csrf ?? "" }, () => setSession(null));
+  actAs(
+    { workspaceId: workspace?.id ?? null, csrf: session?.csrf ?? "" },
+    () => setSession(null),
+    onOutdated,
+  );
 
   const renew = useCallback(async (given?: Session) => {
     if (given) return setSession(given);
     try {
       setSession(await get<Session>("session"));
+      setError(null);
     } catch (refusal) {
       if ((refusal as CallError).status === 401) setSession(null);
       else setError((refusal as Error).message);
@@ -39,21 +56,46 @@ export function App() {
     return listen(workspaceId);
   }, [workspaceId]);
 
-  if (error) return <Refusal error={error} />;
+  if (error) return <Away error={error} onAgain={renew} />;
   if (session === undefined) return <Skeleton lines={4} />;
   if (path === "/reset") return <ResetPassword />;
-  if (path === "/invite") return <AcceptInvitation session={session} onAccepted={renew} />;
-  if (session === null) return <SignIn onSignedIn={renew} />;
   const signOut = async () => {
-    await call("DELETE", "session");
+    try {
+      await call("DELETE", "session");
+    } catch (refusal) {
+      // it had ended already
+      if ((refusal as CallError).status !== 401) return setFault((refusal as Error).message);
+    }
+    setFault(null);
     setSession(null);
   };
+  if (path === "/invite")
+    return <AcceptInvitation session={session} fault={fault} onAccepted={renew} onSignOut={signOut} />;
+  if (session === null) return <SignIn onSignedIn={renew} />;
   const choose = (id: string) => refine({ [WORKSPACE]: id });
   return (
     <ConsoleContext.Provider value={{ session, workspace, choose, renew, signOut }}>
       {/* another workspace is another page: nothing of the one before stays on it */}
-      <Shell key={workspaceId}>{screenAt(path)}</Shell>
+      <Shell key={workspaceId} fault={fault}>
+        <Boundary key={path}>{screenAt(path)}</Boundary>
+      </Shell>
     </ConsoleContext.Provider>
+  );
+}
+
+function Away({ error, onAgain }: { error: string; onAgain(): Promise<void> }) {
+  useEffect(() => {
+    const timer = setInterval(() => void onAgain(), AGAIN_MS);
+    return () => clearInterval(timer);
+  }, [onAgain]);
+  return (
+    <Door title="The console cannot be loaded">
+      <Refusal error={error} />
+      <p>It is tried again every five seconds.</p>
+      <button type="button" onClick={() => void onAgain()}>
+        Try now
+      </button>
+    </Door>
   );
 }
 

@@ -14,10 +14,13 @@ export class CallError extends Error {
 type Identity = { workspaceId: string | null; csrf: string };
 let identity: Identity = { workspaceId: null, csrf: "" };
 let onSignedOut = () => {};
+let onOutdated = () => {};
 
-export function actAs(who: Identity, signedOut: () => void): void {
+/** `outdated`: what is known of the person may no longer hold, such as a role or a membership. */
+export function actAs(who: Identity, signedOut: () => void, outdated: () => void): void {
   identity = who;
   onSignedOut = signedOut;
+  onOutdated = outdated;
 }
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -47,6 +50,7 @@ async function ask(method: Method, path: string, body?: unknown): Promise<Respon
   if (response.ok) return response;
   const { name, message } = await refusalOf(response);
   if (response.status === 401 && path !== "session") onSignedOut();
+  if (response.status === 403 || response.status === 404) onOutdated();
   throw new CallError(response.status, name, message);
 }
 

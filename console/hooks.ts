@@ -1,26 +1,33 @@
 /** Fetching for screens: an answer, the refusal in words, and reading again. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { get } from "./call.ts";
+import { type CallError, get } from "./call.ts";
 import { onNews } from "./live.ts";
 
 const REFRESH_MS = 15_000;
 
-export type Fetched<T> = { data: T | null; error: string | null; reload(): Promise<void> };
+export type Fetched<T> = {
+  data: T | null;
+  error: string | null;
+  /** It was answered that there is no such thing. */
+  isMissing: boolean;
+  reload(): Promise<void>;
+};
 
 /** null: nothing to ask for yet. Read again when news come, and now and then. */
 export function useGet<T>(path: string | null, read: (path: string) => Promise<T> = get): Fetched<T> {
-  const [state, setState] = useState<{ path: string | null; data: T | null; error: string | null }>({
+  const [state, setState] = useState<Answer<T> & { path: string | null }>({
     path,
-    data: null,
-    error: null,
+    ...{ data: null, error: null, isMissing: false },
   });
   const asked = useRef(path);
   asked.current = path;
   const reload = useCallback(async () => {
     if (path === null) return;
     const answer = await read(path).then(
-      (data) => ({ data, error: null }),
-      (error: Error) => ({ data: null, error: error.message }),
+      (data): Answer<T> => ({ data, error: null, isMissing: false }),
+      ({ message, status }: CallError): Answer<T> => ({
+        ...{ data: null, error: message, isMissing: status === 404 },
+      }),
     );
     // an answer that was overtaken by another question is of no use
     if (asked.current === path)
@@ -33,8 +40,13 @@ export function useGet<T>(path: string | null, read: (path: string) => Promise<T
   useEffect(() => void reload(), [reload]);
   useNews(reload);
   const isCurrent = state.path === path;
-  return { data: isCurrent ? state.data : null, error: isCurrent ? state.error : null, reload };
+  const { data, error, isMissing } = state;
+  return isCurrent
+    ? { data, error, isMissing, reload }
+    : { data: null, error: null, isMissing: false, reload };
 }
+
+type Answer<T> = Omit<Fetched<T>, "reload">;
 
 /** Calls when something happened in the workspace, and every 15 seconds while the page is looked at. */
 export function useNews(react: () => void): void {

@@ -101,8 +101,17 @@ export function screenAt(path: string): ComponentChildren {
   const segments = wanted.split("/");
   const [id = "", other = ""] = pattern
     .split("/")
-    .flatMap((part, n) => (part === ":" ? [decodeURIComponent(segments[n] ?? "")] : []));
+    .flatMap((part, n) => (part === ":" ? [decoded(segments[n] ?? "")] : []));
   return <Found key={wanted} id={id} other={other} />;
+}
+
+/** As it is where it cannot be decoded: then nothing has that id. */
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
 }
 
 function matches(pattern: string, path: string): boolean {

@@ -2,14 +2,15 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Palette } from "./palette.tsx";
-import { Empty } from "./parts/bits.tsx";
+import { Empty, Refusal } from "./parts/bits.tsx";
 import { BASE, usePlace } from "./place.ts";
 import { NAV, type NavItem } from "./screens.tsx";
 import { type Console, useConsole } from "./session.ts";
 import { applyTheme, nextTheme, theme } from "./theme.ts";
 import { capital } from "./words.ts";
 
-export function Shell({ children }: { children: ComponentChildren }) {
+/** `fault`: why signing out did not work. */
+export function Shell({ fault, children }: { fault: string | null; children: ComponentChildren }) {
   const { workspace } = useConsole();
   const { path } = usePlace();
   const [isOpen, setOpen] = useState(false);
@@ -47,6 +48,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
       </header>
       <Sidebar isOpen={isOpen} onSearch={() => setPaletteOpen(true)} />
       <main id="content" tabIndex={-1}>
+        <Refusal error={fault} />
         {workspace?.is_suspended && (
           <p class="banner warn">
             This workspace is suspended: it can be read, and sends nothing. Ask your operator.

@@ -28,8 +28,10 @@ export function percent(part: number, whole: number): string {
   return `${share > 0 && share < 10 ? share.toFixed(share < 1 ? 2 : 1) : Math.round(share)}%`;
 }
 
+/** What is no time is shown as it is: it may be somebody else's word. */
 export function fullTime(at: string | number): string {
-  return absolute.format(new Date(at));
+  const time = new Date(at);
+  return Number.isNaN(time.getTime()) ? String(at) : absolute.format(time);
 }
 
 /** A sentence of the server, with its times as people here read them. */

@@ -1,4 +1,7 @@
-/** The steps of an automation, from the event down; branches stand side by side. */
+/**
+ * The steps of an automation, from the event down; branches stand side by side. It is drawn while somebody
+ * writes the document, so no field need be there, or be what it should.
+ */
 import type { ComponentChildren } from "preact";
 
 type Filters = unknown;
@@ -10,7 +13,7 @@ export type Step = {
   split?: SplitBranch[] | Shares;
 };
 type SplitBranch = { if?: Filters; then?: Step[]; else?: Step[] };
-type Shares = { percent: Record<string, number> } & Record<string, unknown>;
+type Shares = { percent?: Record<string, number> } & Record<string, unknown>;
 export type Branch = { label: string; at: string; steps: readonly Step[] };
 /** What a run did at each place of the document. */
 export type Done = ReadonlyMap<string, { status: string; words: ComponentChildren }>;
@@ -35,7 +38,7 @@ export function Graph({ event, steps, done }: { event: string; steps: readonly S
 function Steps({ steps, at, done }: { steps: readonly Step[]; at: string; done?: Done | undefined }) {
   return (
     <>
-      {steps.map((step, n) => {
+      {stepsIn(steps).map((step, n) => {
         const place = `${at}${n}`;
         const did = done?.get(place);
         const branches = branchesOf(step, place);
@@ -65,6 +68,14 @@ function Steps({ steps, at, done }: { steps: readonly Step[]; at: string; done?:
   );
 }
 
+function stepsIn(steps: unknown): readonly Step[] {
+  return listIn<Step | null>(steps).map((step) => step ?? {});
+}
+
+function listIn<T>(value: unknown): readonly T[] {
+  return Array.isArray(value) ? value : [];
+}
+
 function nameOf({ wait, send, tag, split }: Step): string {
   if (wait !== undefined) return "Wait";
   if (send !== undefined) return "Send";
@@ -74,12 +85,12 @@ function nameOf({ wait, send, tag, split }: Step): string {
 
 function wordsOf({ wait, send, tag, split }: Step): string {
   if (typeof wait === "string") return wait;
-  if (wait !== undefined) return `until ${wait.until}${wait.timezone ? `, ${wait.timezone}` : ""}`;
-  if (send !== undefined) return send.subject ?? `template ${send.template}`;
-  if (tag !== undefined)
-    return [...(tag.add ?? []).map((one) => `+ ${one}`), ...(tag.remove ?? []).map((one) => `− ${one}`)].join(
-      ", ",
-    );
+  if (wait !== undefined) return `until ${wait?.until}${wait?.timezone ? `, ${wait.timezone}` : ""}`;
+  if (send !== undefined) return send?.subject ?? `template ${send?.template}`;
+  if (tag !== undefined) {
+    const added = listIn<string>(tag?.add).map((one) => `+ ${one}`);
+    return [...added, ...listIn<string>(tag?.remove).map((one) => `− ${one}`)].join(", ");
+  }
   if (Array.isArray(split)) return "the first branch that matches";
   return split === undefined ? "" : "by percentage";
 }
@@ -90,15 +101,15 @@ function wordsOf({ wait, send, tag, split }: Step): string {
 function branchesOf({ split }: Step, place: string): Branch[] {
   if (split === undefined) return [];
   if (Array.isArray(split))
-    return split.map((branch, n) => ({
-      label: branch.else === undefined ? `if ${sayFilters(branch.if)}` : "else",
+    return split.map((branch: SplitBranch | null, n) => ({
+      label: branch?.else === undefined ? `if ${sayFilters(branch?.if)}` : "else",
       at: `${place}.${n}.`,
-      steps: branch.else ?? branch.then ?? [],
+      steps: stepsIn(branch?.else ?? branch?.then),
     }));
-  return Object.entries(split.percent).map(([label, share]) => ({
+  return Object.entries(split?.percent ?? {}).map(([label, share]) => ({
     label: `${label}: ${share}%`,
     at: `${place}.${label}.`,
-    steps: (split[label] as Step[] | undefined) ?? [],
+    steps: stepsIn(split[label]),
   }));
 }
 

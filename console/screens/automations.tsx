@@ -363,7 +363,7 @@ function shownOf({ audience_id, event, entry, filters, steps }: Document) {
 function read(text: string): [Document | null, string | null] {
   try {
     const document = JSON.parse(text) as Document;
-    if (!Array.isArray(document.steps)) return [null, "The field steps must be a list."];
+    if (!Array.isArray(document?.steps)) return [null, "The field steps must be a list."];
     return [document, null];
   } catch (error) {
     return [null, (error as Error).message];

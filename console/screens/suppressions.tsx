@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { call } from "../call.ts";
 import { useGet } from "../hooks.ts";
-import { Badge, Empty, Screen, Time } from "../parts/bits.tsx";
+import { Badge, Empty, Refusal, Screen, Time } from "../parts/bits.tsx";
 import { Confirm, Dialog, Form, maybe, Text, textOf } from "../parts/form.tsx";
 import { List } from "../parts/list.tsx";
 import type { Column } from "../parts/table.tsx";
@@ -129,7 +129,9 @@ function columnsFor(undo: (one: Suppression) => void): Column<Suppression>[] {
 function Find({ onUndo }: { onUndo(one: Suppression): void }) {
   const { query } = usePlace();
   const email = query.get("find");
-  const { data, error } = useGet<Suppression>(email ? `v1/suppressions/${encodeURIComponent(email)}` : null);
+  const { data, error, isMissing } = useGet<Suppression>(
+    email ? `v1/suppressions/${encodeURIComponent(email)}` : null,
+  );
   return (
     <>
       <form
@@ -153,7 +155,8 @@ function Find({ onUndo }: { onUndo(one: Suppression): void }) {
           </div>
         </search>
       </form>
-      {email && error && <p class="banner">{email} is not suppressed.</p>}
+      {email && isMissing && <p class="banner">{email} is not suppressed.</p>}
+      {!isMissing && <Refusal error={error} />}
       {data && (
         <p class="banner warn">
           {data.email} is suppressed (<Badge state={data.reason} />) since <Time at={data.created_at} />.{" "}
