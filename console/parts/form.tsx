@@ -263,7 +263,7 @@ export function Confirm({
         }}
         secondary={
           <button type="button" onClick={onClose}>
-            Keep it
+            Go back
           </button>
         }
       >

@@ -79,7 +79,10 @@ export function MembersScreen() {
           onConfirm={() => call("DELETE", `members/${leaving.id}`).then(reload)}
           onClose={() => setLeaving(null)}
         >
-          It holds for the next call. Keys that they created keep working.
+          {leaving.is_you
+            ? "You lose access at once, until somebody invites you again."
+            : "They lose access with their next click."}{" "}
+          API keys keep working, whoever created them: revoke those that must not, under API keys.
         </Confirm>
       )}
     </Screen>

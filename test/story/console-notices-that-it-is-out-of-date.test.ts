@@ -1,0 +1,65 @@
+/**
+ * Sessions end, members are removed and links are for others while a page is open. None of it is a dead end.
+ */
+import { expect } from "vitest";
+import { inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";
+import { mailedInvitation, person, signedIn } from "../rig/people.ts";
+
+const scene = sceneOf(openConsole);
+
+inChromium("who was signed out elsewhere signs out here, too", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/profile`);
+  await page.getByRole("heading", { level: 1, name: "Your account" }).waitFor();
+  await engine.sql`
+    delete from session where account_id in (select account_id from member where workspace_id = ${workspace.id})`;
+  await page.getByRole("button", { name: "Sign out", exact: true }).click();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+});
+
+inChromium("signing out that does not work is told", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.route("**/call/session", (route) => route.abort());
+  await page.getByRole("button", { name: "Sign out", exact: true }).click();
+  await page.getByRole("alert").getByText("The server does not answer.").waitFor();
+});
+
+inChromium("who leaves a workspace, or is removed from it, no longer stands in it", async () => {
+  const { engine, workspace, chromium } = scene;
+  const other = await engine.workspace();
+  const { id, email } = await person(engine.sql, workspace.id, "member");
+  await engine.sql`insert into member (workspace_id, account_id, role) values (${other.id}, ${id}, 'member')`;
+  const page = await chromium.page();
+  await page.goto(`${engine.consoleUrl}/console/members?workspace=${workspace.id}`);
+  await signIn(page, email);
+  const row = page.locator("tbody tr").filter({ hasText: email });
+  await row.getByRole("button", { name: "Leave" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Leave" }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  // in the other one
+  await expect.poll(() => page.locator("tbody tr").count()).toBe(1);
+  await row.waitFor();
+  await engine.sql`delete from member where account_id = ${id}`;
+  await page.getByRole("link", { name: "Usage" }).click();
+  await page.getByRole("heading", { level: 1, name: "No workspace" }).waitFor();
+});
+
+inChromium("an invitation for somebody else says so, and leads into the workspace it is for", async () => {
+  const { engine, workspace, chromium } = scene;
+  const other = await engine.workspace();
+  const invited = await person(engine.sql, workspace.id, "member");
+  const owner = await signedIn(engine.consoleUrl, engine.sql, other.id);
+  await owner.post("members", { email: invited.email, role: "member" });
+  const link = await mailedInvitation(engine.sql, other.id, invited.email);
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(link);
+  await page.getByText(`This invitation is for ${invited.email}`).waitFor();
+  await page.getByRole("button", { name: "Sign out, and sign in again" }).click();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  await signIn(page, invited.email);
+  await page.getByRole("button", { name: "Join" }).click();
+  await page.getByRole("heading", { level: 1, name: "Emails" }).waitFor();
+  expect(new URL(page.url()).searchParams.get("workspace")).toBe(other.id);
+});
