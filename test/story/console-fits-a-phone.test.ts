@@ -1,0 +1,43 @@
+/** Names, addresses and domains of one long word are broken on a narrow screen, and push no button off it. */
+import { expect } from "vitest";
+import { inChromium, openConsole, sceneOf } from "../rig/page.ts";
+import { mail } from "../rig/workspace.ts";
+
+const scene = sceneOf(openConsole);
+const WIDTH = 390;
+const LONG = "w".repeat(60);
+
+inChromium("with words of 60 letters and more", async () => {
+  const { engine, workspace, chromium } = scene;
+  const { client } = workspace;
+  const made = async (path: string, body: object) => (await client.post<{ id: string }>(path, body)).body.id;
+  const email = `${LONG}@${LONG}.example.com`;
+  const audience = await made("/audiences", { name: LONG });
+  const contact = await made(`/audiences/${audience}/contacts`, {
+    ...{ email, first_name: LONG, tags: [LONG], properties: { [LONG]: LONG } },
+  });
+  const domain = await made("/domains", { name: `${LONG}.${LONG}.example.com` });
+  const sent = await made("/emails", mail({ to: email, subject: LONG.repeat(4) }));
+  const page = await chromium.pageOf(engine, workspace.id, "owner", { width: WIDTH });
+  await page.goto(`${engine.consoleUrl}/console/keys?new=1`);
+  await page.getByLabel("Name", { exact: true }).fill(LONG);
+  await page.getByRole("button", { name: "Create key" }).click();
+  await page.getByRole("button", { name: "I have stored it" }).click();
+  for (const path of [
+    "overview",
+    "keys",
+    `emails/${sent}`,
+    `audiences/${audience}`,
+    `audiences/${audience}/contacts/${contact}`,
+    `domains/${domain}`,
+  ]) {
+    await page.goto(`${engine.consoleUrl}/console/${path}`);
+    await page.locator("h1").waitFor();
+    await page.locator(".skeleton").first().waitFor({ state: "detached" });
+    const width = await page.evaluate("document.documentElement.scrollWidth");
+    expect(width, path).toBe(WIDTH);
+  }
+  await page.goto(`${engine.consoleUrl}/console/keys`);
+  const box = await page.getByRole("button", { name: `Revoke ${LONG}` }).boundingBox();
+  expect((box?.x ?? WIDTH) + (box?.width ?? 0)).toBeLessThan(WIDTH);
+});
