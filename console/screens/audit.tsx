@@ -56,7 +56,7 @@ export function AuditScreen() {
             csv: ({ action }) => action,
           },
           {
-            name: "Of",
+            name: "Id",
             wide: true,
             cell: ({ subject }) =>
               subject && (
@@ -73,7 +73,7 @@ export function AuditScreen() {
             csv: ({ detail }) => say(detail),
           },
           {
-            name: "Answer",
+            name: "Status",
             cell: ({ status }) => (
               <Badge
                 state="answer"

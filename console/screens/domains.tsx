@@ -116,7 +116,8 @@ export function DomainScreen({ id }: { id: string }) {
       {!data && !error && <Skeleton />}
       {data && data.status !== "verified" && (
         <p class="banner">
-          Publish these records where the DNS of {data.name} is kept. They are looked up again by themselves.
+          Publish these records where the DNS of {data.name} is kept. They are checked again every now and
+          then.
         </p>
       )}
       {data && (

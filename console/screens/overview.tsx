@@ -151,7 +151,7 @@ export function QuotaMeters({ quota: { day, month } }: { quota: Quota }) {
 function Resets({ at }: { at: string }) {
   return (
     <>
-      Starts anew <Time at={at} />.
+      Resets <Time at={at} />.
     </>
   );
 }

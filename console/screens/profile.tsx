@@ -32,7 +32,7 @@ function Password() {
     <Card title="Password">
       {changes > 0 && <p class="banner">The password is changed. All other sessions have ended.</p>}
       <Form key={changes} button="Change the password" onSubmit={change}>
-        <Text label="Password now" name="password" type="password" autoComplete="current-password" />
+        <Text label="Current password" name="password" type="password" autoComplete="current-password" />
         <Text
           label="New password"
           name="new_password"

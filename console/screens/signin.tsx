@@ -36,7 +36,7 @@ export function SignIn({ onSignedIn }: { onSignedIn(session: Session): Promise<v
             label="Code"
             name="code"
             autoComplete="one-time-code"
-            hint="The six digits that your app shows now."
+            hint="The six digits that your app shows now. If the phone is lost, enter the secret that you wrote down into another app, or ask your operator to turn codes off."
           />
         )}
       </Form>
@@ -57,7 +57,7 @@ function Forgotten({ onBack }: { onBack(): void }) {
   );
   if (isAsked)
     return (
-      <Door title="Look into your mail">
+      <Door title="Check your mail">
         <p>
           If this address has an account, a mail with a link is on its way to it. The link works for an hour.
         </p>

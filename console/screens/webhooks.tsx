@@ -350,7 +350,7 @@ function Attempts({ path }: { path: string }) {
           csv: ({ event_type }) => event_type,
         },
         {
-          name: "Words",
+          name: "Response",
           cell: (attempt) => <span class="reply">{wordsOf(attempt).slice(0, 300)}</span>,
           csv: wordsOf,
         },

@@ -13,6 +13,12 @@ import { bodyOf, OUTCOME_UNKNOWN, type Problem, problemOf, Refusal, unavailable 
 import { type Answer, type Route, shortPath } from "./routes.ts";
 import { deadlineOf } from "./server.ts";
 
+/** Of a call of the console's own: done twice it may be two, such as a key that nobody has seen. */
+const NOT_TOLD: Problem = {
+  ...OUTCOME_UNKNOWN,
+  message: "It is unknown whether this was done. Reload the page and look, before you try it again.",
+};
+
 /** `erases`: it erases people, which is asked for by the query. */
 export type AskedRoute = { name: string; erases: boolean };
 
@@ -67,7 +73,8 @@ export function openConsoleDoor(parts: HandlerParts, onFault: (error: unknown) =
     },
     failure(error: unknown, isRead: boolean): Answer {
       if (!(error instanceof Refusal)) onFault(error);
-      return answerOf(problemOf(error, isRead));
+      const problem = problemOf(error, isRead);
+      return answerOf(problem === OUTCOME_UNKNOWN ? NOT_TOLD : problem);
     },
     async call(request: KnownRequest, caller: Caller, chaperone: Chaperone): Promise<Answer> {
       try {

@@ -29,7 +29,7 @@ inChromium("by the link of a mail, which works once", async () => {
   await page.getByRole("button", { name: "Forgot the password?" }).click();
   await page.getByLabel("Email").fill(email);
   await page.getByRole("button", { name: "Send the link" }).click();
-  await page.getByRole("heading", { name: "Look into your mail" }).waitFor();
+  await page.getByRole("heading", { name: "Check your mail" }).waitFor();
   const [mail] = await stage.sink.ledger.received(1, ({ to }) => to.includes(email));
   const { text = "" } = await PostalMime.parse(mail?.raw as Buffer);
   const link = /^\S+\/console\/reset#\S+$/m.exec(text)?.[0] as string;
