@@ -1,5 +1,4 @@
 /** src/capacity/report/: what a study answers in sentences, and what it must not claim. */
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { DEFAULT_POLICY, type Policy } from "../../src/capacity/policy.ts";
 import { parsePolicy, readPolicyFile } from "../../src/capacity/policyfile.ts";
@@ -8,11 +7,9 @@ import { summarise } from "../../src/capacity/report/summary.ts";
 import { sayMeasured, withCommas } from "../../src/capacity/report/words.ts";
 import { readSweep, type Study, type Sweep, study } from "../../src/capacity/study.ts";
 import { checkScenario, type Scenario } from "../../src/capacity/workload.ts";
+import { scenario } from "../rig/scenarios.ts";
 
 const ROOT = new URL("../../", import.meta.url);
-const scenario = (name: string): Scenario =>
-  checkScenario(JSON.parse(readFileSync(new URL(`caps/scenarios/${name}.json`, ROOT), "utf8")));
-
 type Asked = { runs?: number; days?: number; policies?: Record<string, Policy>; sweep?: Sweep };
 
 function studied(value: Scenario, { runs = 8, days = 12, policies, sweep }: Asked = {}): Promise<Study> {
