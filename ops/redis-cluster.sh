@@ -23,9 +23,10 @@ rm -f "$folder/stopping" "$folder"/*/kept
 # half a cluster was never used
 [ -e "$marker" ] || for port in $ports; do rm -rf "${folder:?}/$port"; done
 
-# in a file, since everybody sees the arguments of a process
+# In a file, since everybody sees the arguments of a process. Nobody can be `default`, but a server that reads its
+# append-only file does so with its rights, and without them it would leave out whatever a script wrote.
 cat > "$folder/users.acl" <<END
-user default off
+user default off ~* &* +@all
 user postrider on >$REDIS_PASSWORD ~* &* +@all -@admin -@dangerous +info
 user replica on >$secret +psync +replconf +ping
 user script on >$secret +cluster +info +ping

@@ -3,10 +3,11 @@
  * loopback: it makes a cluster, on which an engine serves as the user without rights to administer; a node
  * that is killed is started again, and all of it keeps its data over a restart.
  */
-import { spawnSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Daemon, startDaemon } from "../../src/embedded/daemon.ts";
 import { freePort, isPortFree } from "../../src/embedded/port.ts";
@@ -26,6 +27,10 @@ const BUS_PORT_ABOVE = 10_000;
 const PORT_MAX = 65_535 - BUS_PORT_ABOVE;
 const SETTLED_MS_MAX = 30_000;
 const FIRST_COPY_MS = 3000;
+const BY_A_SCRIPT = "redis.call('set', KEYS[1], 1) redis.call('set', KEYS[2], 2)";
+
+/** Not at once: whoever waits for a server must read meanwhile what all of them say. */
+const run = promisify(execFile);
 
 type Compose = { services: { "redis-cluster": { healthcheck: { test: [string, string] } } } };
 const [compose] = parsed<Compose>("docker-compose.yml") as [Compose];
@@ -44,7 +49,7 @@ describe.skipIf(missingRedis)(missingRedis ?? "on the cluster of Compose", () =>
     mkdirSync(folder);
     ports = await portsWithBus();
     [cluster, database, sink] = await Promise.all([start(), ownDatabase(), openSink()]);
-    await until("it is healthy", async () => isHealthy());
+    await until("it is healthy", isHealthy);
     const nodes = ports.slice(0, 3).map((port) => `localhost:${port}`);
     redisUrl = `redis-cluster://postrider:${PASSWORD}@${nodes.join()}`;
     const options = { databaseUrl: database.url, redisUrl, smtpUrl: sink.url, settings: PATIENT };
@@ -66,8 +71,8 @@ describe.skipIf(missingRedis)(missingRedis ?? "on the cluster of Compose", () =>
       (await postrider("doctor")).out.includes("3 masters, 3 replicas"),
     );
     const [first] = ports as [number];
-    expect(ask(first, "config", "get", "dir").stdout).toContain("NOPERM");
-    expect(ask(first, "cluster", "slots").stdout).toContain("localhost");
+    expect(await ask(first, "config", "get", "dir")).toContain("NOPERM");
+    expect(await ask(first, "cluster", "slots")).toContain("localhost");
   });
 
   test("a node that is killed is started again, and mail goes on", async () => {
@@ -75,7 +80,10 @@ describe.skipIf(missingRedis)(missingRedis ?? "on the cluster of Compose", () =>
     const before = pidOf(second);
     process.kill(before, "SIGKILL");
     await until("the node runs again", async () => pidOf(second) !== before && ping(second));
-    await until("the cluster is whole", async () => isHealthy() && masters() === NODES / 2);
+    await until(
+      "the cluster is whole",
+      async () => (await isHealthy()) && (await masters()).length === NODES / 2,
+    );
     const { id, client } = await engine.workspace();
     await until("mail is accepted", async () => (await client.post("/emails", mail())).status === 200);
     const fates = await settled(engine.sql, id, SETTLED_MS_MAX);
@@ -83,13 +91,16 @@ describe.skipIf(missingRedis)(missingRedis ?? "on the cluster of Compose", () =>
   });
 
   test("it is the same cluster after a restart", async () => {
-    const before = ids();
+    const before = await ids();
     expect(new Set(before).size).toBe(NODES);
+    const [first] = ports as [number];
+    await ask(first, "-c", "eval", BY_A_SCRIPT, "2", "{kept}:1", "{kept}:2");
     await cluster.stop();
-    expect(ports.filter(ping)).toEqual([]);
+    expect(await withThat(ping)).toEqual([]);
     cluster = await start();
-    await until("it is healthy", async () => isHealthy());
-    expect(ids()).toEqual(before);
+    await until("it is healthy", isHealthy);
+    expect(await ids()).toEqual(before);
+    expect(await ask(first, "-c", "mget", "{kept}:1", "{kept}:2")).toMatch(/^1\n2$/m);
     const { id, client } = await engine.workspace();
     await until("mail is accepted", async () => (await client.post("/emails", mail())).status === 200);
     expect(Object.keys(await settled(engine.sql, id, SETTLED_MS_MAX))).toEqual(["delivered"]);
@@ -97,15 +108,18 @@ describe.skipIf(missingRedis)(missingRedis ?? "on the cluster of Compose", () =>
 
   /** Redis refuses a signal then, lest its data be lost. */
   test("a node that writes its first copy of the data ends with the others", async () => {
-    const replica = ports.find((port) => !isMaster(port)) as number;
-    const keys = Number(ask(replica, "dbsize").stdout);
+    const masterPorts = await masters();
+    const replica = ports.find((port) => !masterPorts.includes(port)) as number;
+    const keys = Number(await ask(replica, "dbsize"));
     expect(keys).toBeGreaterThan(0);
     await cluster.stop();
     rmSync(join(folder, `${replica}`, "appendonlydir"), { recursive: true });
     cluster = await start({ REDIS_SERVER: slowWriter(replica, FIRST_COPY_MS / keys) });
-    await until("it writes", async () => /aof_rewrite_in_progress:1/.test(tell(replica, "persistence")));
+    await until("it writes", async () =>
+      (await ask(replica, "info", "persistence")).includes("aof_rewrite_in_progress:1"),
+    );
     await cluster.stop();
-    expect(ports.filter(ping)).toEqual([]);
+    expect(await withThat(ping)).toEqual([]);
   });
 
   /** A server that takes so long for each key, where it serves this port. */
@@ -137,39 +151,39 @@ describe.skipIf(missingRedis)(missingRedis ?? "on the cluster of Compose", () =>
   }
 
   /** As Compose asks. */
-  function isHealthy(): boolean {
+  async function isHealthy(): Promise<boolean> {
     const command = HEALTH_CHECK.replaceAll("$$", "$").replace("7001", `${ports[0]}`);
-    const { status } = spawnSync("sh", ["-c", command], {
-      env: { PATH: process.env.PATH, REDIS_PASSWORD: PASSWORD },
-    });
-    return status === 0;
+    const env = { PATH: process.env.PATH, REDIS_PASSWORD: PASSWORD };
+    return run("sh", ["-c", command], { env }).then(
+      () => true,
+      () => false,
+    );
   }
 
-  function ask(port: number, ...words: string[]) {
-    return spawnSync("redis-cli", ["--user", "postrider", "-p", `${port}`, ...words], {
-      env: { PATH: process.env.PATH, REDISCLI_AUTH: PASSWORD },
-      encoding: "utf8",
-    });
+  /** What it says, also where it refuses or is away. */
+  async function ask(port: number, ...words: string[]): Promise<string> {
+    const env = { PATH: process.env.PATH, REDISCLI_AUTH: PASSWORD };
+    const said = run("redis-cli", ["--user", "postrider", "-p", `${port}`, ...words], { env });
+    return (await said.catch(({ stdout }: { stdout: string }) => ({ stdout }))).stdout.trim();
   }
 
-  function ping(port: number): boolean {
-    return ask(port, "ping").stdout.includes("PONG");
+  async function ping(port: number): Promise<boolean> {
+    return (await ask(port, "ping")) === "PONG";
   }
 
-  function tell(port: number, section: string): string {
-    return ask(port, "info", section).stdout;
+  async function isMaster(port: number): Promise<boolean> {
+    return (await ask(port, "info", "replication")).includes("role:master");
   }
 
-  function isMaster(port: number): boolean {
-    return tell(port, "replication").includes("role:master");
+  const masters = () => withThat(isMaster);
+
+  async function withThat(holds: (port: number) => Promise<boolean>): Promise<number[]> {
+    const held = await Promise.all(ports.map(holds));
+    return ports.filter((_, n) => held[n]);
   }
 
-  function masters(): number {
-    return ports.filter(isMaster).length;
-  }
-
-  function ids(): string[] {
-    return ports.map((port) => ask(port, "cluster", "myid").stdout.trim());
+  function ids(): Promise<string[]> {
+    return Promise.all(ports.map((port) => ask(port, "cluster", "myid")));
   }
 
   function pidOf(port: number): number {
