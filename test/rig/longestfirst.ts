@@ -53,11 +53,11 @@ const SECONDS: Record<string, number> = {
   "test/story/attachments-that-cannot-be-read-wait.test.ts": 10,
   "test/fuzz/strangers-do-not-stop-a-sender.test.ts": 10,
   "test/fuzz/healthy-senders-below-a-limit-are-let-go-on.test.ts": 5,
+  "test/fuzz/caps.test.ts": 3,
   "test/fuzz/the-caps-we-ship-hold-what-they-promise.test.ts": 4,
-  "test/unit/caps-policy.test.ts": 3,
   "test/unit/caps-summary.test.ts": 2,
   "test/unit/survive.test.ts": 2,
-  "test/unit/a-qr-code-is-read-by-others.test.ts": 2,
+  "test/fuzz/a-qr-code-is-read-by-others.test.ts": 3,
   "test/unit/a-verdict-hears-who-is-meant.test.ts": 2,
 };
 

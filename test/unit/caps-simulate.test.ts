@@ -1,4 +1,4 @@
-/** src/capacity/simulate.ts: simulated lives, the files that say what to simulate, and what is asked of them. */
+/** src/capacity/simulate.ts: simulated lives, the files that say what to simulate, and what is asked. */
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { check, readAssertion } from "../../src/capacity/assertion.ts";
