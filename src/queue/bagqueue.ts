@@ -75,7 +75,7 @@ export class BagQueue {
         admitted.map((bag, n) => ({
           name: "bag",
           data: { w: bag.workspaceId, b: bag.id, g: bag.generation },
-          opts: { jobId: `${bag.id}-${bag.generation}`, priority: priorities[n] as number },
+          opts: { jobId: jobId(bag), priority: priorities[n] as number },
         })),
       );
     }
@@ -118,12 +118,33 @@ export class BagQueue {
     return corrected === 1;
   }
 
-  /** Which of these bags have no job, found by looking for the jobs themselves. */
+  /**
+   * Which of these bags no worker will be given: they have no job, or it stands in no line. A Redis that lost
+   * a part of its keys may have one without the other. Bags that have moved while we looked may be named too.
+   */
   async missing(bags: readonly BagRef[]): Promise<BagRef[]> {
-    const found = await Promise.all(
-      bags.map((bag) => this.#redis.exists(this.#queue(bag.shard).toKey(`${bag.id}-${bag.generation}`))),
-    );
-    return bags.filter((_, n) => found[n] === 0);
+    const missing: BagRef[] = [];
+    for (const [shard, some] of byShard(bags)) missing.push(...(await this.#missing(shard, some)));
+    return missing;
+  }
+
+  async #missing(shard: number, bags: readonly BagRef[]): Promise<BagRef[]> {
+    const queue = this.#queue(shard);
+    const ids = bags.map(jobId);
+    const [jobs, places] = await Promise.all([
+      Promise.all(ids.map((id) => this.#redis.exists(queue.toKey(id)))),
+      this.#redis.zmscore(queue.toKey("prioritized"), ...ids),
+    ]);
+    const isInLine = (n: number) => places[n] !== null;
+    const outside = ids.filter((_, n) => jobs[n] === 1 && !isInLine(n));
+    const taken = new Set(outside.length > 0 ? await this.#taken(queue) : []);
+    return bags.filter((_, n) => jobs[n] === 0 || !(isInLine(n) || taken.has(ids[n] as string)));
+  }
+
+  /** Jobs that workers have, and those that were taken back from one. */
+  async #taken(queue: Queue<BagJob>): Promise<string[]> {
+    const lists = ["active", "wait"].map((list) => this.#redis.lrange(queue.toKey(list), 0, -1));
+    return (await Promise.all(lists)).flat();
   }
 
   /** Whether there are jobs that no worker has taken. */
@@ -152,8 +173,12 @@ export class BagQueue {
   }
 }
 
-function byShard(bags: readonly BagToQueue[]): Map<number, BagToQueue[]> {
-  const shards = new Map<number, BagToQueue[]>();
+function jobId({ id, generation }: BagRef): string {
+  return `${id}-${generation}`;
+}
+
+function byShard<Ref extends BagRef>(bags: readonly Ref[]): Map<number, Ref[]> {
+  const shards = new Map<number, Ref[]>();
   for (const bag of bags) {
     const some = shards.get(bag.shard);
     if (some) some.push(bag);

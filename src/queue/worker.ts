@@ -115,7 +115,9 @@ class ShardWorker {
     this.#redis = connect();
     this.#worker = new Worker<BagJob>(
       queueName(shard),
-      ({ data: { w, b, g } }) => this.#handle({ workspaceId: w, id: b, generation: g, shard }),
+      async ({ data }) => {
+        if (isWhole(data)) await this.#handle({ workspaceId: data.w, id: data.b, generation: data.g, shard });
+      },
       {
         connection: this.#redis,
         concurrency,
@@ -163,4 +165,9 @@ class ShardWorker {
       this.#quietSince = performance.now();
     }
   }
+}
+
+/** One that Redis lost stands in the line as an empty one; the keeper queues its bag again. */
+function isWhole({ w, b, g }: Partial<BagJob>): boolean {
+  return w !== undefined && b !== undefined && g !== undefined;
 }
