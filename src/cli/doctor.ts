@@ -16,7 +16,7 @@ import { apart, SKEW_MS_MAX } from "../process/recordclock.ts";
 import { postgresAt, redisAt, replicaAt, type Store, unreachable } from "../process/unreachable.ts";
 import { canCommit } from "../record/db/cancommit.ts";
 import { connectRecord, type Sql } from "../record/db/connect.ts";
-import { isMigrated } from "../record/db/migrate.ts";
+import { schemaTrouble } from "../record/db/migrate.ts";
 import { replicaTrouble } from "../record/db/replica.ts";
 import { clockTime } from "../record/db/time.ts";
 import { majorVersion, versionTrouble } from "../record/db/version.ts";
@@ -122,7 +122,7 @@ async function postgres(config: Config): Promise<Examined> {
   const sql = connectRecord(databaseUrl, "setup", ASK_MS_MAX);
   try {
     const version = await inTime(majorVersion(sql));
-    const isMigratedNow = await isMigrated(sql).catch(() => false);
+    const migrationTrouble = await schemaTrouble(sql);
     const aheadMs = await aheadOfUs(() => clockTime(sql));
     const findings: CheckResult[] = [
       {
@@ -132,13 +132,13 @@ async function postgres(config: Config): Promise<Examined> {
       },
       {
         what: "migrations",
-        state: isMigratedNow ? "ok" : "warn",
-        detail: isMigratedNow ? "applied" : "missing: run `postrider migrate`",
+        state: migrationTrouble === null ? "ok" : "warn",
+        detail: migrationTrouble ?? "applied",
       },
     ];
     findings.push(await commits(databaseUrl));
     findings.push(await readReplica(config.readDatabaseUrl, sql));
-    if (isMigratedNow) {
+    if (migrationTrouble === null) {
       findings.push(await capsPolicy(config, await policyInForce(sql)));
       findings.push(secretFinding(config.secret, await findSecretDigest(sql)));
       findings.push(senders(await countVerified(sql), requireVerifiedDomains));

@@ -6,10 +6,13 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import { createDatabase } from "../../src/record/db/create.ts";
 import { migrate } from "../../src/record/db/migrate.ts";
 import { dayName, isThere, listPartitions, makePartitions } from "../../src/record/db/partitions.ts";
 import { detachPartition, dropDetached } from "../../src/record/mail/retention.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
+import { commandLine } from "../rig/command.ts";
+import { dropDatabase } from "../rig/database.ts";
 import { startEngine } from "../rig/engine.ts";
 import { parsed, read } from "../rig/opsfiles.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
@@ -183,6 +186,52 @@ test("a process whose role may not bring the schema up to date says what to do",
   );
   await superuser`
     insert into migration (name, checksum) values (${missing?.name ?? ""}, ${missing?.checksum ?? ""})`;
+});
+
+test("a process whose role lost a right is not ready, and the doctor says which", async () => {
+  const asServing = { databaseUrl: urlOf("postrider", PASSWORDS.serving), redisUrl, smtpUrl: sink.url };
+  const engine = await startEngine(["api"], asServing);
+  try {
+    const readiness = async () => (await fetch(`${engine.url}/readyz`)).json();
+    await superuser`revoke insert on email from postrider`;
+    const trouble = "its role may not write the table email: run ops/postgres-roles.sql in this database";
+    expect(await readiness()).toMatchObject({ status: "not ready", checks: { postgres: trouble } });
+    const { status, out } = await commandLine(asServing).postrider("doctor");
+    expect([status, out]).toEqual([1, expect.stringMatching(`fail +commits +${trouble}`)]);
+    await superuser`grant insert on email to postrider`;
+    expect(await readiness()).toMatchObject({ status: "ready" });
+  } finally {
+    await engine.stop();
+  }
+});
+
+test("in a database without the roles' rights, each of them is told where to get them", async () => {
+  const name = `${new URL(database.url).pathname.slice(1)}_bare`;
+  await createDatabase(database.url, name, "template0");
+  const there = (url: string) => Object.assign(new URL(url), { pathname: `/${name}` }).href;
+  const asOwner = there(urlOf("postrider_owner", PASSWORDS.owner));
+  const asServing = {
+    databaseUrl: there(urlOf("postrider", PASSWORDS.serving)),
+    redisUrl,
+    smtpUrl: sink.url,
+  };
+  const bare = connectRecord(there(database.url), "setup", MS_MAX);
+  try {
+    const migrated = await commandLine({ databaseUrl: asOwner, redisUrl }).postrider("migrate");
+    expect([migrated.status, migrated.err]).toEqual([
+      1,
+      expect.stringMatching(/If this is that role, run ops\/postgres-roles\.sql in this database first\.\n$/),
+    ]);
+    await migrate(bare, Date.now());
+    const where = "may not read the tables: run ops/postgres-roles.sql in this database.";
+    await expect(startEngine(["api"], asServing)).rejects.toThrow(`The role of DATABASE_URL ${where}`);
+    expect((await commandLine(asServing).postrider("doctor")).out).toContain(where);
+    await bare.unsafe(plain(ROLES));
+    expect((await commandLine(asServing).postrider("doctor")).out).toMatch(/ok +commits/);
+  } finally {
+    await bare.end({ timeout: 1 });
+    await dropDatabase(there(database.url));
+  }
 });
 
 test.each([

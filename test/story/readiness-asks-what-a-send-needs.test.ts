@@ -1,9 +1,10 @@
 /**
- * A Redis that evicts or accepts no writes, a Postgres that accepts no writes, another secret: each is said,
- * by /readyz and the doctor.
+ * A Redis that evicts or accepts no writes, a Postgres that accepts no writes or has no place for those of
+ * today, another secret: each is said, by /readyz and the doctor.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
+import { attachingOf, dayName } from "../../src/record/db/partitions.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
 import { commandLine } from "../rig/command.ts";
@@ -11,6 +12,7 @@ import { type Engine, startEngine } from "../rig/engine.ts";
 import { launch } from "../rig/launched.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 
+const DAY_MS = 86_400_000;
 const OTHER_SECRET = "another secret than that of the tests";
 
 let stage: Stage;
@@ -77,6 +79,19 @@ test("a Postgres that accepts no writes", async () => {
   await sql`
     select pg_terminate_backend(pid) from pg_stat_activity where datname = ${database} and pid <> pg_backend_pid()`;
   await expect.poll(async () => (await readiness())[0]).toBe(200);
+});
+
+test("a day without partitions", async () => {
+  const today = Math.floor(Date.now() / DAY_MS);
+  const [name, trouble] = [`email_${dayName(today)}`, "the table email has no partition for today"];
+  await sql.unsafe(`alter table email detach partition ${name}`);
+  expect(await readiness()).toEqual([
+    503,
+    expect.objectContaining({ postgres: expect.stringContaining(trouble) }),
+  ]);
+  expect(await doctorSays()).toMatch(new RegExp(`fail +commits +${trouble}`));
+  await sql.unsafe(attachingOf("email", today));
+  expect((await readiness())[0]).toBe(200);
 });
 
 test("a process with another secret does not start", async () => {

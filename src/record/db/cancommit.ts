@@ -1,27 +1,44 @@
 /**
  * Whether mail could be committed: a transaction that is given a number, over the connections that commits
- * use.
+ * use, by a role that may write what a send writes, on a day that has its partitions.
  */
-import type { Sql } from "./connect.ts";
+import { DAY_MS } from "../../clock.ts";
+import type { Sql, Tx } from "./connect.ts";
 import { isRefusal } from "./lost.ts";
+import { tablesWithout } from "./partitions.ts";
 import { boolean, text, typed } from "./rowshape.ts";
+import { transactionTime } from "./time.ts";
 
 const READ_ONLY = "25006";
 const STANDBY = "it accepts no writes: is it a standby?";
+const WRITTEN = ["attachment", "bag", "body", "claim", "due", "email", "ledger"];
+const RIGHTS = ["select", "insert", "update", "delete"];
 
 /** What is wrong, or null. */
 export async function canCommit(commits: Sql): Promise<string | null> {
   try {
-    const [row] = await commits.begin(
-      (tx) => typed(tx, { xid: text, isReadOnly: boolean })`
-        select pg_current_xact_id()::text as xid,
-          current_setting(${"transaction_read_only"})::boolean as "isReadOnly"`,
-    );
-    return row?.isReadOnly ? STANDBY : null;
+    return await commits.begin(troubleIn);
   } catch (error) {
     if (!isRefusal(error)) return "no answer";
     return error.code === READ_ONLY || /recovery/.test(error.message)
       ? STANDBY
       : `it refuses a transaction (${error.code})`;
   }
+}
+
+async function troubleIn(tx: Tx): Promise<string | null> {
+  const [row] = await typed(tx, { xid: text, isReadOnly: boolean })`
+    select pg_current_xact_id()::text as xid,
+      current_setting(${"transaction_read_only"})::boolean as "isReadOnly"`;
+  if (row?.isReadOnly) return STANDBY;
+  const [forbidden] = await typed(tx, { table: text })`
+    select t as table from unnest(${WRITTEN}::text[]) as t, unnest(${RIGHTS}::text[]) as r
+    where not has_table_privilege(to_regclass(t), r) order by 1 limit 1`;
+  if (forbidden)
+    return `its role may not write the table ${forbidden.table}: run ops/postgres-roles.sql in this database`;
+  const today = Math.floor((await transactionTime(tx, 0)) / DAY_MS);
+  const [without] = await tablesWithout(tx, today);
+  return without === undefined
+    ? null
+    : `the table ${without} has no partition for today: does a keeper run as the role that owns the tables?`;
 }

@@ -8,7 +8,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { codeOf } from "../../caught.ts";
 import type { Sql, Tx } from "./connect.ts";
 import { isThere, makePartitions } from "./partitions.ts";
-import { type RowOf, text, typed } from "./rowshape.ts";
+import { boolean, onlyRow, type RowOf, text, typed } from "./rowshape.ts";
 import { expectSupported } from "./version.ts";
 
 const MIGRATIONS_FOLDER = new URL("../../../src/record/migrations/", import.meta.url);
@@ -23,9 +23,10 @@ export type MigrationListener = {
 
 type Migration = { name: string; text: string; checksum: string };
 
-/** A migration is missing, and our role may not apply it. */
+/** A migration is missing, or cannot be read, and our role may not do what is needed. */
 export class NotOwner extends Error {}
 const INSUFFICIENT_PRIVILEGE = "42501";
+const NO_RIGHTS = "may not read the tables: run ops/postgres-roles.sql in this database.";
 const LOCK_TIMEOUT = "55P03";
 const LOCK_WAIT_MS = 1_000;
 /** For those who waited meanwhile. */
@@ -75,6 +76,7 @@ async function readApplied(tx: Tx): Promise<Applied> {
   if (!(await isThere(tx, "migration")))
     await tx`create table migration (
       name text primary key, checksum text not null, applied_at timestamptz not null default now())`;
+  if (!(await mayRead(tx))) throw new NotOwner(`The role of DATABASE_URL ${NO_RIGHTS}`);
   const rows = await typed(tx, { name: text, checksum: text })`select name, checksum from migration`;
   const applied = new Map(rows.map((row) => [row.name, row.checksum]));
   await followRenamed(tx, migrations(), applied);
@@ -135,8 +137,21 @@ async function followRenamed(tx: Tx, files: Migration[], applied: Applied): Prom
 function notOwner({ message }: Error): NotOwner {
   return new NotOwner(
     `The schema is not up to date, and the role of DATABASE_URL may not change it (${message}). ` +
-      "Run `postrider migrate` with the url of the role that owns the tables.",
+      "Run `postrider migrate` with the url of the role that owns the tables. " +
+      "If this is that role, run ops/postgres-roles.sql in this database first.",
   );
+}
+
+async function mayRead(sql: Sql | Tx): Promise<boolean> {
+  const asked = typed(sql, { may: boolean })`
+    select coalesce(has_table_privilege(to_regclass('migration'), 'select'), true) as may`;
+  return onlyRow(await asked).may;
+}
+
+/** What keeps a process from the schema, or null: for the operator who asks. */
+export async function schemaTrouble(sql: Sql): Promise<string | null> {
+  if (!(await mayRead(sql))) return `the role of DATABASE_URL ${NO_RIGHTS}`;
+  return (await isMigrated(sql).catch(() => false)) ? null : "missing: run `postrider migrate`";
 }
 
 /** Whether every migration of this build is applied: part of readiness. */

@@ -66,6 +66,16 @@ export async function isThere(sql: Sql | Tx, name: string): Promise<boolean> {
   return row?.found ?? false;
 }
 
+/** Of the tables that are there, those into which nothing of this day can be written. */
+export async function tablesWithout(sql: Sql | Tx, day: number): Promise<string[]> {
+  const rows = await typed(sql, { table: text })`
+    select t as table from unnest(${[...TABLES]}::text[]) as t
+    where to_regclass(t) is not null and not exists (
+      select from pg_inherits where inhparent = to_regclass(t) and not inhdetachpending
+        and inhrelid = to_regclass(t || ${`_${dayName(day)}`}::text))`;
+  return rows.map(({ table }) => table);
+}
+
 /** Makes the partitions of the days around `now` that are not there yet; says how many it made. */
 export async function makePartitions(sql: Sql | Tx, now: number): Promise<number> {
   const today = Math.floor(now / DAY_MS);
