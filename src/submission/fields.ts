@@ -1,6 +1,6 @@
 /**
- * Header fields as senders write them: unfolded, with encoded words (RFC 2047), parameters (RFC 2045, RFC
- * 2231) and lists of addresses (RFC 5322).
+ * Header fields as senders write them: unfolded, with blanks for tabs, encoded words (RFC 2047), parameters
+ * (RFC 2045, RFC 2231) and lists of addresses (RFC 5322).
  *
  * Promises: nothing here throws but `Malformed`, and the time is linear in the size of the header, which is
  * bounded. What is decoded may hold any character: whoever stores it checks it.
@@ -35,7 +35,8 @@ export function fieldsOf(bytes: Buffer, from: number, to: number): { fields: Hea
   let value: string[] = [];
   let name = "";
   const keep = () => {
-    if (name !== "") fields.push({ name, value: value.join("").trim() });
+    // a tab is white space like a blank (RFC 5322, 2.2.3), and a control character to the API
+    if (name !== "") fields.push({ name, value: value.join("").replaceAll("\t", " ").trim() });
   };
   for (const line of lines) {
     if (line.startsWith(" ") || line.startsWith("\t")) {

@@ -2,8 +2,8 @@
  * A message as its fields and its leaves: the parts that hold something, in their order.
  *
  * Promises: the time is linear in the size of the message, times the depth allowed. Nothing is left out: a
- * message with more parts, deeper ones, or ones in an encoding nobody knows is refused whole. A last boundary
- * may be missing. Attached messages stay whole: what is in them is not read.
+ * message with more parts, deeper ones, ones in an encoding nobody knows or without their boundary is refused
+ * whole. A last boundary may be missing. Attached messages stay whole: what is in them is not read.
  *
  * Refuses what cannot be written anew without breaking it: encrypted and signed parts.
  */
@@ -107,16 +107,23 @@ function readContainer(
     isAlternative: within.isAlternative || type === "multipart/alternative",
     assumed: type === "multipart/digest" ? "message/rfc822" : "text/plain",
   };
-  for (const piece of piecesOf(body, boundary)) {
+  const line = Buffer.from(`--${boundary}`);
+  const first = nextBoundary(body, line, 0);
+  // by RFC 2046 all of it would be a preamble, which nobody is shown
+  if (!first && !isBlank(body)) throw new Malformed("the boundary of a multipart occurs nowhere in it");
+  for (const piece of piecesOf(body, line, first)) {
     const { fields, bodyAt } = fieldsOf(piece, 0, piece.length);
     readEntity(piece.subarray(bodyAt), fields, inside, reading);
   }
 }
 
+function isBlank(body: Buffer): boolean {
+  return body.every((byte) => byte <= SPACE);
+}
+
 /** What stands between the lines of the boundary. The line end before a boundary belongs to the boundary. */
-function* piecesOf(body: Buffer, boundary: string): Generator<Buffer> {
-  const line = Buffer.from(`--${boundary}`);
-  let begin = nextBoundary(body, line, 0);
+function* piecesOf(body: Buffer, line: Buffer, first: BoundaryPlace | null): Generator<Buffer> {
+  let begin = first;
   while (begin && !begin.isLast) {
     const next = nextBoundary(body, line, begin.end);
     yield body.subarray(begin.end, Math.max(begin.end, next ? next.start - 2 : body.length));

@@ -140,6 +140,15 @@ describe("texts", () => {
   });
 });
 
+test("a container whose boundary occurs nowhere is refused, unless it is empty", () => {
+  const typed = `${HEAD}Content-Type: multipart/mixed; boundary=a\n`;
+  expect(() => read(`${typed}\n--b\n\nHello\n--b--\n`)).toThrow("boundary");
+  const inner = "Content-Type: multipart/alternative; boundary=inner\n\nHello\n";
+  expect(() => read(`${typed}\n--a\n${inner}--a--\n`)).toThrow("boundary");
+  expect(read(`${typed}\nan empty one\n--a--\n`).body.text).toBe("");
+  expect(read(`${typed}\n \n`).body.text).toBe("");
+});
+
 test("attached messages and calendar entries stay as they are", () => {
   const inner = "From: b@example.org\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\ninner\n--b--";
   const { body, files } = read(
