@@ -10,7 +10,7 @@ import { isOneOf, keysOf, recordOf } from "../names.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { COUNTS_KEPT_DAYS } from "../record/workspaces/caps.ts";
 import { countsSince, type HappenedCounts } from "../record/workspaces/usage.ts";
-import { oneOf } from "./page.ts";
+import { oneOf, refuseFilters } from "./page.ts";
 import { type Refusal, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
 import { Count, inner, shape, Time } from "./shapes.ts";
@@ -100,9 +100,12 @@ async function metrics({ reads, clock }: { reads: Sql; clock: Clock }, call: Cal
 function refuseUncounted(query: URLSearchParams): void {
   for (const name of ["domain_id", "email_id", "broadcast_id"])
     if (query.has(name)) throw uncounted(name, "of the whole workspace only");
+  refuseFilters(query, SPAN, "here. Remove it: e-mails are counted of the whole workspace only.");
   const zone = query.get("timezone") ?? "UTC";
   if (!/^(utc|etc\/utc|z)$/i.test(zone)) throw uncounted("timezone", "by UTC days only");
 }
+
+const SPAN = ["start_date", "end_date"];
 
 function uncounted(name: string, how: string): Refusal {
   return refuse("invalid_parameter", `\`${name}\` cannot have this value: e-mails are counted ${how}.`);

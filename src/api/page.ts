@@ -66,8 +66,8 @@ export function refuseIgnored(
   filters: readonly string[] = [],
   positions: readonly string[] = POSITIONS,
 ): void {
-  refuseFilters(query, filters);
-  refuseRepeated(query, ["limit", ...POSITIONS, ...filters]);
+  refuseFilters(query, filters, "by this list. Remove it and filter the items you receive.");
+  refuseRepeated(query, ["limit", ...POSITIONS]);
   const given = POSITIONS.filter((name) => query.has(name));
   const unknown = given.find((name) => !positions.includes(name));
   if (unknown !== undefined)
@@ -136,13 +136,15 @@ export function identityIn(query: URLSearchParams, name: string): string | null 
   return identity(mailbox.address);
 }
 
-function refuseFilters(query: URLSearchParams, filters: readonly string[]): void {
+/** `filters`: those that are known here. A second value of one would be ignored, too. */
+export function refuseFilters(query: URLSearchParams, filters: readonly string[], words: string): void {
   for (const name of query.keys())
     if (FILTERS.has(plainName(name)) && !filters.includes(name))
       throw refuse(
         "invalid_parameter",
-        `The \`${name.slice(0, FILTER_CHARS_SHOWN)}\` parameter is not supported by this list. Remove it and filter the items you receive.`,
+        `The \`${name.slice(0, FILTER_CHARS_SHOWN)}\` parameter is not supported ${words}`,
       );
+  refuseRepeated(query, filters);
 }
 
 /** Of two values one would be ignored. */
