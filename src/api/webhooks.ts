@@ -5,6 +5,7 @@ import { isUuid, newId } from "../ids.ts";
 import type { Network } from "../networks.ts";
 import { expectHere } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
+import type { EventName } from "../record/outbox/outbox.ts";
 import {
   findSent,
   type ListedAttempt,
@@ -28,7 +29,7 @@ import {
 import { EVENT_TYPES } from "../rules/webhook.ts";
 import { type EgressRules, egressRules, readEndpoint } from "../webhooks/endpoint.ts";
 import { addEndpoint, eventsFault, rotateSecrets, sendTest, WEBHOOKS_MAX } from "../webhooks/owner.ts";
-import { eventId, sequenceOf, shownEvent } from "../webhooks/payload.ts";
+import { eventId, eventNamed, shownEvent } from "../webhooks/payload.ts";
 import { SecretSealer } from "../webhooks/secret.ts";
 import { refuseLimited } from "./audiences.ts";
 import { checker } from "./check.ts";
@@ -298,7 +299,7 @@ async function replay({ reads, clock }: Owning, call: Call): Promise<Answer> {
   const key = await enabled(reads, keyOf(call));
   const now = new Date(clock.now());
   let events: number;
-  if (wish.event_id !== undefined) events = await one(reads, key, sequenceIn(wish.event_id), now);
+  if (wish.event_id !== undefined) events = await one(reads, key, eventCalled(wish.event_id), now);
   else if (wish.failed) events = await allFailed(reads, key, now);
   else events = await range(reads, key, spanOf(wish, now), now);
   const body = {
@@ -310,8 +311,8 @@ async function replay({ reads, clock }: Owning, call: Call): Promise<Answer> {
   return { status: 202, body: JSON.stringify(body) };
 }
 
-async function one(sql: Sql, key: WebhookKey, sequence: number, now: Date): Promise<number> {
-  if (!(await replayEvent(sql, key, sequence, now))) throw unknownEvent();
+async function one(sql: Sql, key: WebhookKey, event: EventName, now: Date): Promise<number> {
+  if (!(await replayEvent(sql, key, event, now))) throw unknownEvent();
   return 1;
 }
 
@@ -372,7 +373,7 @@ async function sent({ reads, lists }: Owning, call: Call): Promise<Answer> {
   refuseIgnored(query, [], ["after", "cursor"]);
   const after = query.get("after") ?? query.get("cursor");
   const limit = limitOf(query);
-  const before = after === null ? Number.MAX_SAFE_INTEGER : sequenceIn(after);
+  const before = after === null ? Number.MAX_SAFE_INTEGER : eventCalled(after).sequence;
   const rows = (await listSent(lists(), key, before, limit)).map((row) => ({ ...row, id: eventId(row) }));
   return ok(envelope(rows, { after, before: null, limit }, listedEvent));
 }
@@ -392,8 +393,9 @@ async function getEvent({ reads }: Owning, call: Call): Promise<Answer> {
 
 async function replayOne({ reads, clock }: Owning, call: Call): Promise<Answer> {
   const key = await enabled(reads, keyOf(call));
-  await one(reads, key, eventIn(call), new Date(clock.now()));
-  return ok(JSON.stringify({ object: "webhook_event", id: (call.params[1] as string).toLowerCase() }));
+  const event = eventIn(call);
+  await one(reads, key, event, new Date(clock.now()));
+  return ok(JSON.stringify({ object: "webhook_event", id: eventId(event) }));
 }
 
 async function attemptsOfOne({ reads, lists }: Owning, call: Call): Promise<Answer> {
@@ -408,18 +410,18 @@ function keyOf({ caller, params }: Call): WebhookKey {
   return { workspaceId: caller.workspaceId, id: id.toLowerCase() };
 }
 
-function eventIn({ params }: Call): number {
-  return sequenceIn(params[1] ?? "");
+function eventIn({ params }: Call): EventName {
+  return eventCalled(params[1] ?? "");
 }
 
-function sequenceIn(id: string): number {
-  const sequence = sequenceOf(id);
-  if (sequence === null)
+function eventCalled(id: string): EventName {
+  const event = eventNamed(id);
+  if (event === null)
     throw refuse(
       "invalid_parameter",
       "The id of an event is that of its `webhook-id` header, as in the event log.",
     );
-  return sequence;
+  return event;
 }
 
 async function existing(sql: Sql, key: WebhookKey): Promise<Webhook> {

@@ -1,6 +1,7 @@
 /** `postrider webhook`: endpoints that are told of the events of a workspace. */
 import { InvalidArgumentError } from "commander";
 import { newId } from "../ids.ts";
+import type { EventName } from "../record/outbox/outbox.ts";
 import {
   type ListedAttempt,
   listAttempts,
@@ -19,7 +20,7 @@ import {
 } from "../record/outbox/webhooks.ts";
 import { egressRules } from "../webhooks/endpoint.ts";
 import { addEndpoint, rotateSecrets, sendTest } from "../webhooks/owner.ts";
-import { eventId, sequenceOf } from "../webhooks/payload.ts";
+import { eventId, eventNamed } from "../webhooks/payload.ts";
 import { SecretSealer } from "../webhooks/secret.ts";
 import { type Context, requireSecret } from "./context.ts";
 import { CommandError, type OutputOptions, say, table, time, unknownWorkspace } from "./print.ts";
@@ -32,7 +33,7 @@ const LOOK_MS = 200;
 
 type WebhookOf = OutputOptions & { workspace: string };
 type AddEndpointOptions = WebhookOf & { events?: string[]; ed25519?: boolean };
-type SendAgainOptions = WebhookOf & { event?: number; failed?: boolean; since?: Date; until?: Date };
+type SendAgainOptions = WebhookOf & { event?: EventName; failed?: boolean; since?: Date; until?: Date };
 
 export async function add(context: Context, url: string, options: AddEndpointOptions): Promise<void> {
   const { workspace, events = null, ed25519 = false } = options;
@@ -108,11 +109,11 @@ export async function test({ sql, clock }: Context, id: string, options: Webhook
   await enabled(await findWebhook(sql, key), key);
   const event = await sendTest(sql, key, clock.now());
   if (event === null) throw unknownWebhook(key);
-  const sequence = sequenceOf(event) as number;
+  const named = eventNamed(event);
   const until = performance.now() + TEST_MS_MAX;
   for (;;) {
     const page = { after: null, before: null, limit: 1 };
-    const [attempt] = await listAttempts(sql, key, sequence, page);
+    const [attempt] = await listAttempts(sql, key, named, page);
     if (attempt) {
       const { error, ms, status } = attempt;
       if (error !== null) throw new CommandError(`The test event was not accepted: ${error} (${ms} ms).`);
@@ -128,7 +129,7 @@ export async function test({ sql, clock }: Context, id: string, options: Webhook
 export async function attempts(
   { sql }: Context,
   id: string,
-  options: WebhookOf & { event?: number },
+  options: WebhookOf & { event?: EventName },
 ): Promise<void> {
   const key = keyOf(id, options);
   await existing(await findWebhook(sql, key), key);
@@ -155,7 +156,7 @@ export async function replay({ sql, clock }: Context, id: string, options: SendA
   let events = 0;
   if (event !== undefined) {
     if (!(await replayEvent(sql, key, event, now)))
-      throw new CommandError("The event log does not hold this event any more.");
+      throw new CommandError("There is no such event, or the event log does not hold it any more.");
     events = 1;
   } else if (failed) {
     let some = FAILED_AT_ONCE_MAX;
@@ -238,9 +239,9 @@ function shownAttempt({ id, type, subjectId, sequence, status, response, error, 
   };
 }
 
-export function readEvent(text: string): number {
-  const sequence = sequenceOf(text);
-  if (sequence === null)
+export function readEvent(text: string): EventName {
+  const event = eventNamed(text);
+  if (event === null)
     throw new InvalidArgumentError("It must be the id of an event, as its `webhook-id` header has it.");
-  return sequence;
+  return event;
 }

@@ -4,8 +4,9 @@
  * types them, and more.
  */
 import { parseMailbox } from "../address.ts";
+import { isUuid } from "../ids.ts";
 import { messageIdOf } from "../record/mail/emails.ts";
-import type { EventRow } from "../record/outbox/outbox.ts";
+import type { EventName, EventRow } from "../record/outbox/outbox.ts";
 import type { HistoryEntry } from "../rules/email.ts";
 
 /** Standard Webhooks asks for payloads below this. */
@@ -15,14 +16,14 @@ const SUBJECT_CHARS_SHORT = 200;
 export type ShownEvent = { type: string; created_at: string; data: Record<string, unknown> };
 
 /** The same on every attempt, and in the event log. A dot would make what is signed ambiguous. */
-export function eventId({ subjectId, sequence }: Pick<EventRow, "subjectId" | "sequence">): string {
+export function eventId({ subjectId, sequence }: EventName): string {
   return `${subjectId}_${sequence}`;
 }
 
 /** Null: this is the id of no event. */
-export function sequenceOf(id: string): number | null {
-  const [, sequence] = /^[0-9a-f-]{36}_([1-9]\d{0,15})$/i.exec(id) ?? [];
-  return sequence === undefined ? null : Number(sequence);
+export function eventNamed(id: string): EventName | null {
+  const [, subjectId = "", sequence] = /^([0-9a-f-]{36})_([1-9]\d{0,15})$/i.exec(id) ?? [];
+  return isUuid(subjectId) ? { subjectId: subjectId.toLowerCase(), sequence: Number(sequence) } : null;
 }
 
 export function shownEvent(event: EventRow): ShownEvent {

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
 import type { Sql } from "../../src/record/db/connect.ts";
 import { type DeliveryRow, type Report, saveReport } from "../../src/record/outbox/dispatch.ts";
+import type { EventName } from "../../src/record/outbox/outbox.ts";
 import { replayEvent, replayFailed, replayRange } from "../../src/record/outbox/replay.ts";
 import { ERASING_LOCKS, insertWebhook } from "../../src/record/outbox/webhooks.ts";
 import { egressRules } from "../../src/webhooks/endpoint.ts";
@@ -129,7 +130,10 @@ test("what an owner asks for between the two stays asked for", async () => {
     update outbox o set sequence = n from (
       select ctid, tableoid, row_number() over () as n from outbox where workspace_id = ${key.workspaceId}) f
     where o.ctid = f.ctid and o.tableoid = f.tableoid`;
-  expect(await replayEvent(sql, key, 1, new Date())).toBe(true);
+  const [event] = await sql<EventName[]>`
+    select subject_id as "subjectId", sequence::float8 as sequence from outbox
+    where workspace_id = ${key.workspaceId} and sequence = 1`;
+  expect(await replayEvent(sql, key, event as EventName, new Date())).toBe(true);
   expect(await replayFailed(sql, key, 10, new Date())).toBe(1);
   expect(await replayRange(sql, key, { id: newId(0), from: 1, to: 2 }, new Date())).toBe("begun");
   const asked = await keptIn();

@@ -702,9 +702,10 @@ export const WRITERS: readonly Writer[] = [
   writer("outbox/dispatch.ts disableFailing", ({ sql }, rows) =>
     disableFailing(sql, { failingBefore: rows.date, toldBefore: rows.date, most: MOST }),
   ),
-  writer("outbox/replay.ts replayEvent", ({ sql }, rows) =>
-    replayEvent(sql, aWebhook(rows), SEQUENCE + 1, rows.date),
-  ),
+  writer("outbox/replay.ts replayEvent", ({ sql }, rows) => {
+    const { id: subjectId } = anEmail(rows);
+    return replayEvent(sql, aWebhook(rows), { subjectId, sequence: SEQUENCE + 1 }, rows.date);
+  }),
   writer("outbox/replay.ts replayFailed", ({ sql }, rows) =>
     replayFailed(sql, aWebhook(rows), MOST, rows.date),
   ),

@@ -1,7 +1,7 @@
 /** What is sent of an event stays below 20 KB, whatever the e-mail, and its id names it again. */
 import { expect, test } from "vitest";
 import type { EventRow } from "../../src/record/outbox/outbox.ts";
-import { eventId, PAYLOAD_BYTES_MAX, payloadOf, sequenceOf } from "../../src/webhooks/payload.ts";
+import { eventId, eventNamed, PAYLOAD_BYTES_MAX, payloadOf } from "../../src/webhooks/payload.ts";
 
 const AT = new Date("2026-11-20T20:07:38.123Z");
 
@@ -46,10 +46,11 @@ test("an ordinary one is whole", () => {
   expect(data).not.toHaveProperty("is_shortened");
 });
 
-test("the id of an event names its sequence, and nothing else is an id", () => {
-  const id = eventId({ subjectId: "01a202b6-d627-7118-93d8-d108cb5b2494", sequence: 12 });
-  expect(sequenceOf(id)).toBe(12);
-  expect(sequenceOf(id.toUpperCase())).toBe(12);
+test("the id of an event names its subject and its sequence, and nothing else is an id", () => {
+  const event = { subjectId: "01a202b6-d627-7118-93d8-d108cb5b2494", sequence: 12 };
+  const id = eventId(event);
+  expect(eventNamed(id)).toEqual(event);
+  expect(eventNamed(id.toUpperCase())).toEqual(event);
   for (const text of [
     "",
     "12",
@@ -57,7 +58,8 @@ test("the id of an event names its sequence, and nothing else is an id", () => {
     id.replace("_12", "_012"),
     id.replace("_12", "_0"),
     `x${id}`,
+    `${"-".repeat(36)}_12`,
     `${id}9999999999999999`,
   ])
-    expect(sequenceOf(text), text).toBeNull();
+    expect(eventNamed(text), text).toBeNull();
 });

@@ -51,6 +51,8 @@ export const eventRow = {
   ),
 };
 export type EventRow = RowOf<typeof eventRow>;
+/** Sequences are those of a workspace: in another one the same is of another event, with another subject. */
+export type EventName = Pick<EventRow, "subjectId" | "sequence">;
 
 /** What happened and has no sequence yet. */
 export function hasUnnumbered(sql: Sql) {

@@ -14,7 +14,7 @@ import {
   typed,
 } from "../db/rowshape.ts";
 import type { Page } from "../mail/read.ts";
-import { contentsOf, type EventRow, eventRow, joinedTo } from "./outbox.ts";
+import { contentsOf, type EventName, type EventRow, eventRow, joinedTo } from "./outbox.ts";
 import type { WebhookKey } from "./webhooks.ts";
 
 const REPLAYS_MAX = 10;
@@ -39,7 +39,7 @@ export type ListedAttempt = RowOf<typeof listedAttemptRow>;
 export async function listAttempts(
   sql: Sql,
   { workspaceId, id }: WebhookKey,
-  sequence: number | null,
+  event: EventName | null,
   { after, before, limit }: Page,
 ): Promise<ListedAttempt[]> {
   const direction = before === null ? sql`desc` : sql`asc`;
@@ -49,11 +49,12 @@ export async function listAttempts(
     from (
       select * from webhook_attempt
       where workspace_id = ${workspaceId} and webhook_id = ${id}
-        ${sequence === null ? sql`` : sql`and sequence = ${sequence}`}
+        ${event === null ? sql`` : sql`and sequence = ${event.sequence}`}
         ${after === null ? sql`` : sql`and id < ${after}`} ${before === null ? sql`` : sql`and id > ${before}`}
       order by id ${direction} limit ${limit + 1}
     ) a
     left join outbox o on o.workspace_id = a.workspace_id and o.sequence = a.sequence
+    ${event === null ? sql`` : sql`where o.subject_id is null or o.subject_id = ${event.subjectId}`}
     order by a.id ${direction}`;
 }
 
@@ -96,7 +97,7 @@ export async function listSent(
 export async function findSent(
   sql: Sql,
   { workspaceId, id }: WebhookKey,
-  sequence: number,
+  { subjectId, sequence }: EventName,
 ): Promise<(EventRow & Pick<ListedEvent, "state" | "nextAttemptAt"> & { isSent: boolean }) | null> {
   const [row] = await typed(sql, {
     ...eventRow,
@@ -111,7 +112,10 @@ export async function findSent(
       ) as "isSent"
     from (
       select o.*, e.id as email_id, e.head, e.created_at as email_created_at, e.history
-      from (select * from outbox where workspace_id = ${workspaceId} and sequence = ${sequence}) o
+      from (
+        select * from outbox
+        where workspace_id = ${workspaceId} and sequence = ${sequence} and subject_id = ${subjectId}
+      ) o
       left join email e on o.type like 'email.%' and e.workspace_id = o.workspace_id and e.id = o.subject_id
     ) o ${joinedTo(sql)}
     left join webhook_delivery w on w.workspace_id = ${workspaceId} and w.webhook_id = ${id}
@@ -128,14 +132,20 @@ function stateOf(sql: Sql) {
  * An event of the log is sent again, at once, and as often as if it were new. False: there is none, or no
  * endpoint.
  */
-export async function replayEvent(sql: Sql, key: WebhookKey, sequence: number, now: Date): Promise<boolean> {
+export async function replayEvent(
+  sql: Sql,
+  key: WebhookKey,
+  { subjectId, sequence }: EventName,
+  now: Date,
+): Promise<boolean> {
   return sql.begin(async (tx) => {
     if (!(await tryAtOnce(tx, key, now))) return false;
     const rows = await tx`
       insert into webhook_delivery (workspace_id, webhook_id, sequence, at, type, subject_id, entry, detail,
         due_at)
       select ${key.workspaceId}, ${key.id}, sequence, at, type, subject_id, entry, detail, ${FIRST}
-      from outbox where workspace_id = ${key.workspaceId} and sequence = ${sequence}
+      from outbox
+      where workspace_id = ${key.workspaceId} and sequence = ${sequence} and subject_id = ${subjectId}
         and (type <> ${TEST_TYPE} or subject_id = ${key.id})
       on conflict (workspace_id, webhook_id, sequence) do update set tries = 0, failed_at = null,
         due_at = excluded.due_at
