@@ -25,7 +25,7 @@ import {
   typed,
 } from "../db/rowshape.ts";
 import { contentsOf, type EventRow, eventRow, hasUnnumbered, joinedTo } from "./outbox.ts";
-import { ERASING_LOCKS, type WebhookKey, webhookKeyRow } from "./webhooks.ts";
+import { ERASING_LOCKS, letAllGo, type WebhookKey, webhookKeyRow } from "./webhooks.ts";
 
 /** Looked through at once for an endpoint that wants few of them, and for all endpoints together. */
 const SCAN_EVENTS = 1_000;
@@ -463,14 +463,6 @@ function letNextGo(tx: Tx, freed: Report["freed"], now: Date) {
     update webhook_delivery d set due_at = ${now} from next n
     where n.due_at is null and d.workspace_id = n.workspace_id and d.webhook_id = n.webhook_id
       and d.sequence = n.sequence`;
-}
-
-function letAllGo(tx: Tx, back: readonly WebhookKey[], now: Date) {
-  return tx`
-    update webhook_delivery d set due_at = ${now}
-    from unnest(${back.map((b) => b.workspaceId)}::uuid[],
-      ${back.map((b) => b.id)}::uuid[]) as k(workspace_id, webhook_id)
-    where d.workspace_id = k.workspace_id and d.webhook_id = k.webhook_id and d.due_at > ${now}`;
 }
 
 /** No erasure is at work meanwhile: either it finds what is written, or its marks are found. */

@@ -117,7 +117,10 @@ export type WebhookChange = {
   status?: Webhook["status"];
 };
 
-/** Whoever enables it again, or gives it another address, has mended it: its failures are forgotten. */
+/**
+ * Whoever enables it again, or gives it another address, has mended it: its failures are forgotten, and what
+ * waits for another try is due.
+ */
 export async function changeWebhook(
   sql: Sql,
   { workspaceId, id }: WebhookKey,
@@ -125,15 +128,27 @@ export async function changeWebhook(
   now: Date,
 ): Promise<boolean> {
   const isMended = endpoint !== undefined || status === "enabled";
-  const rows = await sql`
-    update webhook set endpoint = coalesce(${endpoint ?? null}, endpoint),
-      events = case when ${events === undefined} then events else ${events ?? null}::text[] end,
-      status = coalesce(${status ?? null}, status),
-      ${status === undefined ? sql`` : sql`disabled_for = null,`}
-      ${isMended ? sql`failures = 0, failing_since = null, retry_at = null, told_by = null,` : sql``}
-      updated_at = greatest(${now}, updated_at + interval '1 ms')
-    where workspace_id = ${workspaceId} and id = ${id} returning 1`;
-  return rows.length > 0;
+  return sql.begin(async (tx) => {
+    const rows = await tx`
+      update webhook set endpoint = coalesce(${endpoint ?? null}, endpoint),
+        events = case when ${events === undefined} then events else ${events ?? null}::text[] end,
+        status = coalesce(${status ?? null}, status),
+        ${status === undefined ? tx`` : tx`disabled_for = null,`}
+        ${isMended ? tx`failures = 0, failing_since = null, retry_at = null, told_by = null,` : tx``}
+        updated_at = greatest(${now}, updated_at + interval '1 ms')
+      where workspace_id = ${workspaceId} and id = ${id} returning 1`;
+    if (isMended && rows.length > 0) await letAllGo(tx, [{ workspaceId, id }], now);
+    return rows.length > 0;
+  });
+}
+
+/** Of endpoints that take events again, and whose rows are locked: what waits for another try is due. */
+export function letAllGo(tx: Tx, back: readonly WebhookKey[], now: Date): Statement {
+  return tx`
+    update webhook_delivery d set due_at = ${now}
+    from unnest(${back.map((b) => b.workspaceId)}::uuid[],
+      ${back.map((b) => b.id)}::uuid[]) as k(workspace_id, webhook_id)
+    where d.workspace_id = k.workspace_id and d.webhook_id = k.webhook_id and d.due_at > ${now}`;
 }
 
 /** `change` gets the sealed secrets under the lock of their row, and hands back the new ones. */
