@@ -154,9 +154,21 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
   exchange.caller = admission.caller;
   exchange.belongsTo(admission.caller.workspaceId);
   exchange.rateHeaders = rateHeaders(admission.rate);
-  if (admission.caller.isSuspended) throw new Refusal(SUSPENDED);
-  if (admission.kind === "limited") throw rateLimited(admission.rate, admission.retryAfterSeconds);
-  return admission.caller;
+  const refused = refusalOf(admission);
+  if (!refused) return admission.caller;
+  nameRoute(parts.router, exchange);
+  throw refused;
+}
+
+function refusalOf(admission: Exclude<Admission, { kind: "unknown key" }>): Refusal | null {
+  if (admission.caller.isSuspended) return new Refusal(SUSPENDED);
+  return admission.kind === "limited" ? rateLimited(admission.rate, admission.retryAfterSeconds) : null;
+}
+
+/** Of a request that is refused before its route counts: whoever reads the log wants to know what was called. */
+function nameRoute(router: Router, exchange: Exchange): void {
+  const match = router.find(exchange.method, exchange.path);
+  if (match.kind === "route") exchange.route = shortPath(match.route);
 }
 
 /** null: the header holds no key. */
