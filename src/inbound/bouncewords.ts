@@ -10,7 +10,7 @@
 
 import type { Fate } from "./fate.ts";
 import { type Fields, field, wordsIn } from "./mime.ts";
-import { refusedAt } from "./refusedat.ts";
+import { type RefusedAt, refusedAt } from "./refusedat.ts";
 import { isAnswer, isNameless, isOfDaemon, isOfMailSystem } from "./sender.ts";
 
 type Writer = {
@@ -149,9 +149,14 @@ export function fatesInWords(header: Fields, words: string): Fate[] {
   const named = namedIn(header);
   const told = named.length > 0 ? found.filter(({ recipient }) => named.includes(recipient ?? "")) : found;
   const untold = named.filter((one) => told.every(({ recipient }) => recipient !== one));
-  const fates = [...told, ...untold.map((one) => freshFate(one, action, lines))];
-  if (fates.length === 0) return [withReply(freshFate(null, action, lines), [])];
-  return fates.map((fate) => withReply(fate, lead));
+  const before = wordsOf(lead);
+  const fates = told.map(({ lines, ...fate }) => ({ ...fate, ...replyIn(wordsOf(lines), before) }));
+  if (fates.length > 0 && untold.length === 0) return fates;
+  const all = wordsOf(lines.slice(0, LINES_EACH_MAX));
+  if (fates.length + untold.length === 0) return [{ ...freshFate(null, action), ...replyIn(all, NO_WORDS) }];
+  // the same words are about each of these, and are read once
+  const reply = replyIn(all, before);
+  return [...fates, ...untold.map((one) => ({ ...freshFate(one, action), ...reply }))];
 }
 
 function actionIn(words: string): Fate["action"] {
@@ -220,7 +225,7 @@ function foundIn(lines: readonly string[], action: Fate["action"]): { lead: stri
     const address = OF_OTHERS.test(line) ? null : addressIn(line);
     const known = address === null ? current : found.find(({ recipient }) => recipient === address);
     if (address !== null && !known && found.length === FATES_MAX) break;
-    current = known ?? (address === null ? undefined : freshFate(address, action, []));
+    current = known ?? (address === null ? undefined : { ...freshFate(address, action), lines: [] });
     if (current && !known) found.push(current);
     const about = current?.lines ?? lead;
     if (about.length < LINES_EACH_MAX) about.push(line.trim());
@@ -232,16 +237,8 @@ function addressIn(line: string): string | null {
   return ADDRESS.exec(line.replace(EXPANDED, ""))?.[1]?.toLowerCase() ?? null;
 }
 
-function freshFate(recipient: string | null, action: Fate["action"], lines: readonly string[]): FoundWords {
-  return {
-    recipient,
-    action,
-    status: null,
-    code: null,
-    text: "",
-    remote: null,
-    lines: lines.slice(0, LINES_EACH_MAX),
-  };
+function freshFate(recipient: string | null, action: Fate["action"]): Fate {
+  return { recipient, action, status: null, code: null, text: "", remote: null };
 }
 
 function linesOf(words: string): string[] {
@@ -253,19 +250,29 @@ function linesOf(words: string): string[] {
   return lines;
 }
 
+/** Some lines, read once for all whom they are about. */
+type ReadLines = {
+  /** As one line, cut off where it is long. */
+  text: string;
+  refusedAt: RefusedAt | null;
+};
+const NO_WORDS: ReadLines = { text: "", refusedAt: null };
+
+function wordsOf(lines: readonly string[]): ReadLines {
+  return { text: oneLine(lines), refusedAt: refusedAt(lines.join("\n")) };
+}
+
 /**
- * What a server said: of the lines about a recipient what looks like a reply, or else all of them. Some say
- * it first, and then of whom: their words go before those that follow, which may still excuse the recipient.
+ * What a server said: of the words about a recipient what looks like a reply, or else all of them. Some say
+ * it first, and then of whom: `before` goes before what follows, which may still excuse the recipient.
  */
-function withReply({ lines, ...fate }: FoundWords, lead: readonly string[]): Fate {
-  const own = oneLine(lines);
-  const isToldBefore = !REPLY.test(own) && (REPLY.test(oneLine(lead)) || isAddressAlone(own));
-  const text = isToldBefore ? oneLine([...lead, ...lines]) : own;
-  const at = refusedAt(lines.join("\n")) ?? refusedAt(isToldBefore ? lead.join("\n") : "");
+function replyIn(own: ReadLines, before: ReadLines): Partial<Fate> {
+  const isToldBefore = !REPLY.test(own.text) && (REPLY.test(before.text) || isAddressAlone(own.text));
+  const text = isToldBefore ? oneLine([before.text, own.text]) : own.text;
+  const at = own.refusedAt ?? (isToldBefore ? before.refusedAt : null);
   const reply = REPLY.exec(text);
   const said = reply ? text.slice(reply.index).trimStart() : text;
   return {
-    ...fate,
     code: reply?.[1] === undefined ? null : Number(reply[1]),
     status: STATUS.exec(said)?.[1] ?? null,
     text: said.slice(0, TEXT_CHARS_MAX).toWellFormed(),

@@ -29,10 +29,13 @@ const SAID: readonly (readonly [RefusedAt, RegExp])[] = [
 
 /**
  * Commands and replies as they went, in the arrows of Sendmail and Courier, of MDaemon behind the time, and
- * in hMailServer's words.
+ * in hMailServer's words. A command stands at most so far before the end of its line.
  */
-const EXCHANGE =
-  /(?:>>>|-->|sent:) {0,5}(MAIL F|RCPT T|DATA|EHLO|HELO)[^\n]{0,600}\n(?:\s{0,20}(?:Remote server )?replied:|[^\n<>]{0,60}<<<|[^\n<>]{0,60}<--) {0,5}(5[^\n]{0,600}(?:\n[^\n<>]{0,60}(?:<<<|<--) {0,5}5[^\n]{0,600}){0,20})/gi;
+const COMMAND = /(?:>>>|-->|sent:) {0,5}(MAIL F|RCPT T|DATA|EHLO|HELO)/i;
+const COMMAND_LINE_CHARS_MAX = 620;
+/** What the line after it begins with, and the lines of a longer reply. */
+const REPLIES =
+  /(?:\s{0,20}(?:Remote server )?replied:|[^\n<>]{0,60}<<<|[^\n<>]{0,60}<--) {0,5}(5[^\n]{0,600}(?:\n[^\n<>]{0,60}(?:<<<|<--) {0,5}5[^\n]{0,600}){0,20})/iy;
 const EXCHANGES_MAX = 50;
 const AT_OF: Record<string, RefusedAt> = {
   MAIL: "mail",
@@ -49,19 +52,42 @@ const MILDEST_FIRST: readonly RefusedAt[] = ["mail", "helo", "dot", "rcpt"];
 
 /** null: the words do not say. */
 export function refusedAt(words: string): RefusedAt | null {
-  return mildestOf([...commandsIn(words), ...exchangesIn(words).map(({ at }) => at)]);
+  return whereOf(refusalsIn(words));
+}
+
+/** All that words say of it, to be asked about several recipients. */
+export type Refusals = { commands: RefusedAt[]; exchanges: RefusedCommand[] };
+
+export function refusalsIn(words: string): Refusals {
+  return { commands: commandsIn(words), exchanges: exchangesIn(words) };
+}
+
+/** Of whomever they are about. */
+export function whereOf({ commands, exchanges }: Refusals): RefusedAt | null {
+  return mildestOf([...commands, ...exchanges.map(({ at }) => at)]);
 }
 
 /** Named in words, not in a transcript. */
-export function commandsIn(words: string): RefusedAt[] {
+function commandsIn(words: string): RefusedAt[] {
   return SAID.filter(([, said]) => said.test(words)).map(([at]) => at);
 }
 
-export function exchangesIn(words: string): RefusedCommand[] {
+/** Line by line: one expression for all of it would read the rest of a line again from each command in it. */
+function exchangesIn(words: string): RefusedCommand[] {
+  const text = words.replaceAll("\r", "");
   const exchanges: RefusedCommand[] = [];
-  for (const [, command = "", reply = ""] of words.replaceAll("\r", "").matchAll(EXCHANGE)) {
-    if (exchanges.length === EXCHANGES_MAX) break;
-    const replies = reply.split("\n").map((line) => flat(line.replace(/^[^\n<>]{0,60}(?:<<<|<--)/, "")));
+  for (let at = 0; exchanges.length < EXCHANGES_MAX; ) {
+    const lineEnd = text.indexOf("\n", at);
+    if (lineEnd < 0) break;
+    const line = text.slice(Math.max(at, lineEnd - COMMAND_LINE_CHARS_MAX), lineEnd);
+    at = lineEnd + 1;
+    const command = COMMAND.exec(line)?.[1];
+    if (command === undefined) continue;
+    REPLIES.lastIndex = at;
+    const reply = REPLIES.exec(text)?.[1];
+    if (reply === undefined) continue;
+    at = REPLIES.lastIndex;
+    const replies = reply.split("\n").map((one) => flat(one.replace(/^[^\n<>]{0,60}(?:<<<|<--)/, "")));
     exchanges.push({ at: AT_OF[command.slice(0, 4).toUpperCase()] as RefusedAt, replies });
   }
   return exchanges;

@@ -10,7 +10,15 @@ import { emailIdOf, pathsIn } from "../returnpath.ts";
 import { bounceInWords, fatesInWords } from "./bouncewords.ts";
 import type { Action, Fate } from "./fate.ts";
 import { type Fields, field, type Part, partsOf, readFields, textOf, wordsIn } from "./mime.ts";
-import { answeredWith, commandsIn, exchangesIn, mildestOf, type RefusedAt, refusedAt } from "./refusedat.ts";
+import {
+  answeredWith,
+  mildestOf,
+  type Refusals,
+  type RefusedAt,
+  refusalsIn,
+  refusedAt,
+  whereOf,
+} from "./refusedat.ts";
 import { isAnswer, isOfDaemon, isOfMailSystem } from "./sender.ts";
 
 export type Complaint = {
@@ -181,13 +189,14 @@ export function codesIn(text: string): { code: number | null; status: string | n
  */
 function withWords(fates: Fate[], parts: readonly Part[]): Fate[] {
   const said = wordsOf(parts);
-  const whole = refusedAt(said);
+  const refusals = refusalsIn(said);
+  const whole = whereOf(refusals);
   if (whole === null && fates.every(({ text }) => text !== "")) return fates;
   const words = fatesInWords(headerOf(parts), said);
   return fates.map((fate) => {
     const own =
       words.find(({ recipient }) => recipient === fate.recipient) ?? (fates.length === 1 ? words[0] : null);
-    const at = fate.refusedAt ?? (fates.length === 1 ? whole : refusedAtAmong(fate, own ?? null, said));
+    const at = fate.refusedAt ?? (fates.length === 1 ? whole : refusedAtAmong(fate, own ?? null, refusals));
     const timed = at === null ? fate : { ...fate, refusedAt: at };
     if (fate.text !== "" || !own) return timed;
     return { ...timed, code: own.code, text: own.text, status: statusOf(fate.status, own.status) };
@@ -197,12 +206,10 @@ function withWords(fates: Fate[], parts: readonly Part[]): Fate[] {
 /**
  * Of one of several: by the reply in a transcript, by the words below its address, or by what is said of all.
  */
-function refusedAtAmong(fate: Fate, own: Fate | null, said: string): RefusedAt | null {
-  const exchanges = exchangesIn(said);
+function refusedAtAmong(fate: Fate, own: Fate | null, { commands, exchanges }: Refusals): RefusedAt | null {
   if (exchanges.length > 0) return answeredWith(fate.text, exchanges);
   if (own?.refusedAt) return own.refusedAt;
-  const all = commandsIn(said);
-  return all.includes("rcpt") ? null : mildestOf(all);
+  return commands.includes("rcpt") ? null : mildestOf(commands);
 }
 
 function withoutReport(whole: Part, parts: readonly Part[]): ReadReport {
