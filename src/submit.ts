@@ -14,7 +14,7 @@ import { newId } from "./ids.ts";
 import { isMoving } from "./record/cells/moving.ts";
 import type { Sql } from "./record/db/connect.ts";
 import { within } from "./record/db/groupcommit.ts";
-import { isLargeAttachment, keepLargeAttachments } from "./record/mail/attachments.ts";
+import { keepAhead, partAhead } from "./record/mail/attachments.ts";
 import type { Committed, MailCommit, Submission } from "./record/mail/commit.ts";
 import type { NewAttachment, NewEmail } from "./record/mail/emails.ts";
 import { type Claim, findClaims } from "./record/mail/idempotency.ts";
@@ -28,7 +28,7 @@ import type { TraceSpan } from "./trace.ts";
 
 /** Making a key or setting a limit is another version; several in a row must not fail a send. */
 const STALE_ATTEMPTS_MAX = 8;
-/** For the large attachments of one request. */
+/** For the large or many attachments of one request. */
 const UPLOAD_MS_MAX = 8_000;
 
 export type Outgoing = {
@@ -71,7 +71,7 @@ export type SubmitParts = {
   reservations: Reservations;
   commit: MailCommit;
   reads: Sql;
-  /** Where large attachments are written. */
+  /** Where large or many attachments are written. */
   uploads: Sql;
   clock: Clock;
   /** Why sends are refused for now; null in good times. */
@@ -208,8 +208,8 @@ class Submitter {
   async #write(caller: Caller, outgoing: Outgoing): Promise<Committed | NotAdmitted> {
     const { commit, clock } = this.#parts;
     let { version } = caller;
-    const attachments = outgoing.attachments.filter((one) => !isLargeAttachment(one));
-    const failed = await this.#keepLarge(outgoing);
+    const { ahead, rest: attachments } = partAhead(outgoing.attachments);
+    const failed = await this.#keepAhead(ahead);
     if (failed) return failed;
     for (let attempt = 0; attempt < STALE_ATTEMPTS_MAX; attempt++) {
       const committed = await commit.submit(
@@ -224,12 +224,11 @@ class Submitter {
     throw new Unavailable("workspace", "the workspace keeps changing");
   }
 
-  async #keepLarge({ attachments }: Outgoing): Promise<Committed | null> {
+  async #keepAhead(attachments: readonly NewAttachment[]): Promise<Committed | null> {
     const { uploads, clock } = this.#parts;
-    const large = attachments.filter(isLargeAttachment);
-    if (large.length === 0) return null;
+    if (attachments.length === 0) return null;
     try {
-      await within(keepLargeAttachments(uploads, large, new Date(clock.now())), UPLOAD_MS_MAX);
+      await within(keepAhead(uploads, attachments, new Date(clock.now())), UPLOAD_MS_MAX);
       return null;
     } catch (error) {
       return { kind: "failed", error, isBroken: false };

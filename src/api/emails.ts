@@ -218,7 +218,9 @@ export async function sendEmail(
   { claim, shown }: { claim: AskedClaim | null; shown: Shown | null },
 ): Promise<Answer> {
   const draft = draftOf(checkItem(call.body, ""), senderOf(parts, call), "", shown);
-  const warnings = warningsFor([call.body], () => "");
+  const misspelt = new Misspelt(READ_TO_REFUSE);
+  misspelt.look(call.body, SendEmail, "");
+  const warnings = warningsOf(misspelt);
   return unlessAnswered(parts, call, claim, async () => {
     const written = await writeDrafts(parts.templates, [draft], (_, refusal) => {
       throw refusal;
@@ -243,8 +245,9 @@ async function sendBatch(parts: EmailParts, call: Call): Promise<Answer> {
     );
   const claim = claimOf(key, "emails/batch", call);
   const errors = new BatchErrors(isPermissive);
-  const drafts = await draftBatch(body, senderOf(parts, call), errors);
-  const warnings = warningsFor(body, (n) => `[${n}].`);
+  const misspelt = new Misspelt(READ_TO_REFUSE);
+  const drafts = await draftBatch(body, senderOf(parts, call), errors, misspelt);
+  const warnings = warningsOf(misspelt);
   return unlessAnswered(parts, call, claim, async () => {
     const filled = await writeDrafts(
       parts.templates,
@@ -286,6 +289,7 @@ async function draftBatch(
   body: readonly Json[],
   sender: Sender,
   errors: BatchErrors,
+  misspelt: Misspelt,
 ): Promise<{ index: number; draft: Draft }[]> {
   const drafts: { index: number; draft: Draft }[] = [];
   let until = performance.now() + DRAFT_MS_MAX;
@@ -296,6 +300,7 @@ async function draftBatch(
       if (!(error instanceof Refusal)) throw error;
       errors.note(index, error);
     }
+    misspelt.look(item, SendEmail, `[${index}].`);
     if (performance.now() < until) continue;
     await turn();
     until = performance.now() + DRAFT_MS_MAX;
@@ -376,13 +381,8 @@ function checkItem(item: Json | undefined, at: string): SendEmail {
 }
 
 /** Part of the answer only when there is one. */
-function warningsFor(
-  body: readonly (Json | undefined)[],
-  at: (n: number) => string,
-): { warnings?: Warning[] } {
-  const misspelt = new Misspelt(READ_TO_REFUSE);
-  for (const [n, item] of body.entries()) misspelt.look(item, SendEmail, at(n));
-  return misspelt.warnings.length > 0 ? { warnings: misspelt.warnings } : {};
+function warningsOf({ warnings }: Misspelt): { warnings?: Warning[] } {
+  return warnings.length > 0 ? { warnings } : {};
 }
 
 async function send(

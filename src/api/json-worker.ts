@@ -9,7 +9,7 @@ parentPort?.postMessage({ kind: "memory", slabs: makeSlabs() } satisfies ParseMe
 
 parentPort?.on("message", (work: ParseWork) => {
   const done = doWork(work);
-  const items = done.kind === "json" ? done.items.map(({ buffer }) => buffer as ArrayBuffer) : [];
+  const items = done.kind === "json" ? done.items.map(({ item }) => item.buffer as ArrayBuffer) : [];
   // handed over, not copied
   parentPort?.postMessage(done, [...new Set(items)]);
 });

@@ -10,7 +10,7 @@ import { turnIfLate } from "../turn.ts";
 import { noteDecoded } from "./attachment.ts";
 import { giveSlabs } from "./bodymemory.ts";
 import { type Json, MAIN_THREAD_BYTES_MAX, type NotJson, parseJson } from "./json.ts";
-import type { Done, ParseMemory, ParseWork, Reading } from "./jsonwork.ts";
+import type { Done, ParseMemory, ParseWork, ReadItem, Reading } from "./jsonwork.ts";
 
 const WAIT_MS_MAX = 10_000;
 const HEAP_MB_MAX = 512;
@@ -140,20 +140,28 @@ function parseHere({ chunks, digestPrefix }: Body): ParsedBody {
 
 async function takeOver(done: Done): Promise<ParsedBody> {
   if (done.kind !== "json") return done;
-  const { length, items, decoded, digest } = done;
+  const { length, items, digest } = done;
   const values: Json[] = [];
-  for (const item of items) {
+  for (const { item, bytes } of items) {
     const late = turnIfLate();
     if (late) await late;
-    values.push(deserialize(item));
-  }
-  for (const { item, attachment, decoded: one } of decoded) {
-    const { attachments } = values[item] as unknown as { attachments: object[] };
-    if (one.kind === "content")
-      one.bytes = Buffer.from(one.bytes.buffer, one.bytes.byteOffset, one.bytes.length);
-    noteDecoded(attachments[attachment] as object, one);
+    const read: ReadItem = deserialize(item);
+    noteContents(read, bytes);
+    values.push(read.value);
   }
   if (length === null) return { kind: "json", value: values[0] as Json, digest: () => digest };
   values.length = length;
   return { kind: "json", value: values, digest: () => digest };
+}
+
+function noteContents({ value, contents }: ReadItem, bytes: SharedArrayBuffer): void {
+  if (contents.length === 0) return;
+  const { attachments } = value as unknown as { attachments: object[] };
+  for (const { attachment, ...content } of contents) {
+    const decoded =
+      content.kind === "content"
+        ? { ...content, bytes: Buffer.from(bytes, content.from, content.to - content.from) }
+        : content;
+    noteDecoded(attachments[attachment] as object, decoded);
+  }
 }

@@ -25,17 +25,30 @@ export type ParseWork = { chunks: Uint8Array[]; digestPrefix: string; reading: R
 /** What the thread says first. */
 export type ParseMemory = { kind: "memory"; slabs: SharedArrayBuffer[] };
 
-/** Where a decoded attachment belongs. */
-export type DecodedAt = { item: number; attachment: number; decoded: Decoded };
+/** What is handed over of an e-mail, or of a body that is no array. */
+export type ReadItem = { value: Json; contents: readonly ContentAt[] };
+
+/**
+ * The content of an attachment: where it stands in the bytes of all contents of its item, or why there is
+ * none.
+ */
+export type ContentAt = { attachment: number } & (
+  | { kind: "content"; from: number; to: number; hash: string }
+  | Exclude<Decoded, { kind: "content" }>
+);
+
+/**
+ * A `ReadItem`, serialized, since the main thread reads a message at once, whatever it holds. The bytes are
+ * in memory that is handed over without a copy, and that its garbage collector does not count.
+ */
+export type WrittenItem = { item: Uint8Array; bytes: SharedArrayBuffer };
 
 export type Done =
   | {
       kind: "json";
       /** Of an array; null: the body is the one item. */
       length: number | null;
-      /** Serialized, one by one. */
-      items: Uint8Array[];
-      decoded: DecodedAt[];
+      items: WrittenItem[];
       digest: string;
     }
   | NotJson;
@@ -52,16 +65,15 @@ export function doWork({ chunks, digestPrefix, reading }: ParseWork): Done {
   const length = Array.isArray(value) ? value.length : null;
   const given = Array.isArray(value) ? (value.length > reading.itemsMax ? [] : value) : [value];
   const spelling = reading.fields && new Spelling(reading.fields);
-  const decoded: DecodedAt[] = [];
-  const items: Uint8Array[] = [];
-  for (const [n, item] of given.entries()) {
+  const items: WrittenItem[] = [];
+  for (const item of given) {
     const read = readFields(item, spelling);
-    decoded.push(...takeContents(read, n));
+    const { contents, bytes } = takeContents(read);
     if (countValues(read) > VALUES_READ_MAX) return { kind: "too many" };
-    items.push(serialize(read));
+    items.push({ item: serialize({ value: read, contents } satisfies ReadItem), bytes });
   }
   const digest = createHash("sha256").update(digestPrefix).update(bytes).digest("hex");
-  return { kind: "json", length, items, decoded, digest };
+  return { kind: "json", length, items, digest };
 }
 
 /** Of a misspelt field the name stays, for the warning in the answer. */
@@ -76,24 +88,34 @@ function readFields(item: Json, spelling: Spelling | null): Json {
 }
 
 /** Each is replaced by an empty string. */
-function takeContents(item: Json, n: number): DecodedAt[] {
-  if (!isObject(item) || !Array.isArray(item.attachments)) return [];
-  return item.attachments.flatMap((attachment, at) => {
-    if (!isObject(attachment) || !isContent(attachment.content)) return [];
-    const decoded = shared(decode(attachment.content));
-    attachment.content = "";
-    return [{ item: n, attachment: at, decoded }];
-  });
+function takeContents(item: Json): { contents: ContentAt[]; bytes: SharedArrayBuffer } {
+  const contents: ContentAt[] = [];
+  const pieces: Buffer[] = [];
+  let to = 0;
+  const attachments = isObject(item) && Array.isArray(item.attachments) ? item.attachments : [];
+  for (const [attachment, given] of attachments.entries()) {
+    if (!isObject(given) || !isContent(given.content)) continue;
+    const decoded = decode(given.content);
+    given.content = "";
+    if (decoded.kind !== "content") {
+      contents.push({ attachment, ...decoded });
+      continue;
+    }
+    const { kind, hash, bytes } = decoded;
+    const from = to;
+    to += bytes.length;
+    contents.push({ attachment, kind, hash, from, to });
+    pieces.push(bytes);
+  }
+  return { contents, bytes: together(pieces, to) };
 }
 
-/**
- * In memory that is transferred without a copy, and that the main thread's garbage collector does not count.
- */
-function shared(decoded: Decoded): Decoded {
-  if (decoded.kind !== "content") return decoded;
-  const bytes = Buffer.from(new SharedArrayBuffer(decoded.bytes.length));
-  decoded.bytes.copy(bytes);
-  return { ...decoded, bytes };
+function together(pieces: readonly Buffer[], length: number): SharedArrayBuffer {
+  const shared = new SharedArrayBuffer(length);
+  const bytes = Buffer.from(shared);
+  let at = 0;
+  for (const piece of pieces) at += piece.copy(bytes, at);
+  return shared;
 }
 
 function isContent(value: Json | undefined): value is GivenContent {

@@ -3,7 +3,7 @@ import { parseMailbox } from "../address.ts";
 import { isUuid } from "../ids.ts";
 import { compose } from "../message/compose.ts";
 import type { Sql } from "../record/db/connect.ts";
-import { readAttachment } from "../record/mail/attachments.ts";
+import { readAttachments } from "../record/mail/attachments.ts";
 import { mailboxesOf, messageIdOf } from "../record/mail/emails.ts";
 import { findEmail, type WholeEmail } from "../record/mail/read.ts";
 import { reasonOf } from "../rules/reason.ts";
@@ -119,14 +119,12 @@ async function attachmentsOf(
     throw deny("validation_error", "The attachments are too large for the console: over 10 MB.");
   if (!request.takeRoom(COPIES * (attached + (html?.length ?? 0) + (plain?.length ?? 0))))
     throw deny("service_unavailable", "There is no room for this e-mail now. Try again in 1 second.");
-  return Promise.all(
-    refs.map(async (ref) => {
-      const { filename, content_type, content_id } = ref;
-      const content = await readAttachment(sql, workspace.id, ref);
-      if (!content) throw deny("not_found", `The attachment ${filename} is no longer kept.`);
-      return { filename, content, contentType: content_type, contentId: content_id };
-    }),
-  );
+  const contents = await readAttachments(sql, workspace.id, refs);
+  return refs.map(({ filename, content_type, content_id }, n) => {
+    const content = contents[n];
+    if (!content) throw deny("not_found", `The attachment ${filename} is no longer kept.`);
+    return { filename, content, contentType: content_type, contentId: content_id };
+  });
 }
 
 function expectBody({ html, plain, extra }: WholeEmail): void {

@@ -21,7 +21,7 @@ import type { Settler } from "../outcome/settler.ts";
 import { warmUp } from "../outcome/verdict.ts";
 import type { BagRef } from "../queue/bagqueue.ts";
 import type { Sql } from "../record/db/connect.ts";
-import { readAttachment } from "../record/mail/attachments.ts";
+import { readAttachments } from "../record/mail/attachments.ts";
 import {
   adoptUnnamed,
   type Claimed,
@@ -647,14 +647,12 @@ export class Deliverer {
   }
 
   async #attachments(workspaceId: string, refs: readonly AttachmentRef[]): Promise<Attachment[]> {
-    return Promise.all(
-      refs.map(async (ref) => {
-        const { filename, content_type, content_id } = ref;
-        const content = await readAttachment(this.#parts.sql, workspaceId, ref);
-        if (!content) throw new ContentGone(`the content of ${filename} is gone`);
-        return { filename, content, contentType: content_type, contentId: content_id };
-      }),
-    );
+    const contents = await readAttachments(this.#parts.sql, workspaceId, refs);
+    return refs.map(({ filename, content_type, content_id }, n) => {
+      const content = contents[n];
+      if (!content) throw new ContentGone(`the content of ${filename} is gone`);
+      return { filename, content, contentType: content_type, contentId: content_id };
+    });
   }
 
   #note(

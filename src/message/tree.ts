@@ -9,6 +9,7 @@
  * file name still tells the reader what it is.
  */
 import { detectMimeType } from "nodemailer/lib/mime-funcs";
+import { turnIfLate } from "../turn.ts";
 import { base64InTurns, textPartInTurns } from "./body.ts";
 import { fileNameParameters, parameterField } from "./header.ts";
 
@@ -69,8 +70,11 @@ function contain(kind: string, stem: string, parts: readonly MimePart[]): readon
 
 async function fileParts(attachments: readonly Attachment[]): Promise<MimePart[]> {
   const parts: MimePart[] = [];
-  for (const one of attachments)
+  for (const one of attachments) {
+    const late = turnIfLate();
+    if (late) await late;
     parts.push({ fields: fileFields(one), body: await base64InTurns(one.content) });
+  }
   return parts;
 }
 

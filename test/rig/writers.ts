@@ -57,7 +57,7 @@ import { insertImport, noteImport } from "../../src/record/contacts/imports.ts";
 import type { Sql, Tx } from "../../src/record/db/connect.ts";
 import { endTickLease, extendTickLease, takeTickLease } from "../../src/record/db/ticklease.ts";
 import { applyReports, type Told } from "../../src/record/mail/applyreports.ts";
-import { keepLargeAttachments } from "../../src/record/mail/attachments.ts";
+import { keepAhead } from "../../src/record/mail/attachments.ts";
 import {
   adoptUnnamed,
   claimBag,
@@ -258,12 +258,14 @@ export class Place {
 }
 
 export const WRITERS: readonly Writer[] = [
-  writer("mail/attachments.ts keepLargeAttachments", ({ sql }, rows) => {
+  writer("mail/attachments.ts keepAhead", ({ sql }, rows) => {
     const ws = rows.workspace();
-    const large = rows
-      .some(ATTACHMENT_HASHES)
-      .map((hash) => ({ workspaceId: ws.id, hash, content: Buffer.alloc(300 * 1024, hash) }));
-    return keepLargeAttachments(sql, large, rows.date);
+    const some = rows.some(ATTACHMENT_HASHES).map((hash, n) => ({
+      workspaceId: ws.id,
+      hash,
+      content: Buffer.alloc(n % 2 === 0 ? 300 * 1024 : 300, hash),
+    }));
+    return keepAhead(sql, some, rows.date);
   }),
   writer("contacts/audiences.ts insertAudience", ({ sql }, rows) => {
     const audience = {

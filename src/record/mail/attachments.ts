@@ -1,16 +1,22 @@
 /**
- * Large attachments, read back in pieces, and stored before their e-mails: in their own transaction, a piece
- * at a time, so that 30 MB neither hold the event loop nor are written under locks. Attachments that no
- * e-mail uses in the end are deleted with the retention of bodies, as all attachments are.
+ * Attachments. Those of a request that are large or many are stored before their e-mails: in transactions of
+ * their own, a piece at a time, so that neither 30 MB nor thousands of rows hold the event loop or are
+ * written under locks. All are read back in pieces. Attachments that no e-mail uses in the end are deleted
+ * with the retention of bodies, as all attachments are.
  */
-import { concatInTurns } from "../../turn.ts";
-import type { Sql } from "../db/connect.ts";
+import { concatInTurns, turnIfLate } from "../../turn.ts";
+import { columns, plainArray } from "../db/arrays.ts";
+import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { within } from "../db/groupcommit.ts";
-import { bytes, typed } from "../db/rowshape.ts";
+import { bytes, text, typed } from "../db/rowshape.ts";
 import type { AttachmentRef, NewAttachment } from "./emails.ts";
 
 const LARGE_BYTES = 256 * 1024;
+/** Of one statement. */
 const PIECE_BYTES = 384 * 1024;
+const PIECE_ROWS = 500;
+/** So many small ones of a request are written with its e-mails. */
+const WITH_EMAILS_MAX = 100;
 
 const pieceRow = { piece: bytes };
 /** All of them may take longer: a distant Postgres does not keep large mail from leaving. */
@@ -20,7 +26,7 @@ const PIECE_MS_MAX = 10_000;
 export async function readAttachment(
   sql: Sql,
   workspaceId: string,
-  { hash, bytes }: Pick<AttachmentRef, "hash" | "bytes">,
+  { hash, bytes }: AttachmentKey,
 ): Promise<Buffer | null> {
   const pieces: Buffer[] = [];
   for (let at = 0; at < Math.max(bytes, 1); at += PIECE_BYTES) {
@@ -34,17 +40,108 @@ export async function readAttachment(
   return concatInTurns(pieces);
 }
 
-export function isLargeAttachment({ content }: NewAttachment): boolean {
+type AttachmentKey = Pick<AttachmentRef, "hash" | "bytes">;
+const keptRow = { hash: text, content: bytes };
+
+/** Those of an e-mail, in their order; null: it is kept no longer. Small ones come many at a time. */
+export async function readAttachments(
+  sql: Sql,
+  workspaceId: string,
+  keys: readonly AttachmentKey[],
+): Promise<(Buffer | null)[]> {
+  const found = new Map<string, Buffer | null>();
+  const [small, large] = [keys.filter(({ bytes }) => bytes <= LARGE_BYTES), keys.filter(isLarge)];
+  const pieces = Array.from(
+    inPieces(small, ({ bytes }) => bytes),
+    async (piece) => {
+      for (const { hash, content } of await within(readSmall(sql, workspaceId, piece), PIECE_MS_MAX))
+        found.set(hash, content);
+    },
+  );
+  const wholes = large.map(async (key) => {
+    found.set(key.hash, await readAttachment(sql, workspaceId, key));
+  });
+  await Promise.all([...pieces, ...wholes]);
+  return keys.map(({ hash }) => found.get(hash) ?? null);
+}
+
+function isLarge({ bytes }: AttachmentKey): boolean {
+  return bytes > LARGE_BYTES;
+}
+
+function readSmall(sql: Sql, workspaceId: string, keys: readonly AttachmentKey[]) {
+  return typed(sql, keptRow)`
+    select encode(hash, 'hex') as hash, content from attachment
+    where workspace_id = ${workspaceId} and hash = any(array(
+      select decode(one, 'hex') from unnest(${plainArray(keys.map(({ hash }) => hash))}::text[]) as one))`;
+}
+
+function* inPieces<One>(all: readonly One[], bytesOf: (one: One) => number): Generator<One[]> {
+  let piece: One[] = [];
+  let bytes = 0;
+  for (const one of all) {
+    bytes += bytesOf(one);
+    if (piece.length === PIECE_ROWS || (piece.length > 0 && bytes > PIECE_BYTES)) {
+      yield piece;
+      piece = [];
+      bytes = bytesOf(one);
+    }
+    piece.push(one);
+  }
+  if (piece.length > 0) yield piece;
+}
+
+/** `ahead`: to be kept before the e-mails of the request are written. */
+export function partAhead(attachments: readonly NewAttachment[]): {
+  ahead: readonly NewAttachment[];
+  rest: NewAttachment[];
+} {
+  if (attachments.length > WITH_EMAILS_MAX) return { ahead: attachments, rest: [] };
+  return { ahead: attachments.filter(isLargeContent), rest: attachments.filter(isSmallContent) };
+}
+
+function isLargeContent({ content }: NewAttachment): boolean {
   return content.byteLength > LARGE_BYTES;
 }
 
-export async function keepLargeAttachments(
-  sql: Sql,
-  attachments: readonly NewAttachment[],
-  now: Date,
-): Promise<void> {
-  for (const attachment of attachments)
-    if (!(await isKept(sql, attachment, now))) await keep(sql, attachment, now);
+function isSmallContent(one: NewAttachment): boolean {
+  return !isLargeContent(one);
+}
+
+function contentBytes({ content }: NewAttachment): number {
+  return content.byteLength;
+}
+
+/** Each of them once, in an order that everyone keeps, so that no two wait for each other. */
+export function keepAttachments(tx: Tx | Sql, attachments: readonly NewAttachment[], now: Date): Statement[] {
+  const inOrder = [...attachments].sort((a, b) => (a.workspaceId + a.hash < b.workspaceId + b.hash ? -1 : 1));
+  return Array.from(inPieces(inOrder, contentBytes), (piece) => insertAttachments(tx, piece, now));
+}
+
+function insertAttachments(tx: Tx | Sql, attachments: readonly NewAttachment[], now: Date): Statement {
+  const rows = columns<NewAttachment>(tx, attachments, {
+    workspace_id: ["uuid", ({ workspaceId }) => workspaceId],
+    hash: ["word", ({ hash }) => hash],
+    // the driver would write bytes in hexadecimal: twice their size, and copied once more
+    content: ["text", ({ content }) => content.toString("base64")],
+  });
+  return tx`
+    insert into attachment (workspace_id, hash, content, last_used_at)
+    select workspace_id, decode(hash, 'hex'), decode(content, 'base64'), ${now.toISOString()}::timestamptz
+    from (select ${rows}) a
+    on conflict (workspace_id, hash) do update set last_used_at = excluded.last_used_at`;
+}
+
+/** Those of one workspace. */
+export async function keepAhead(sql: Sql, attachments: readonly NewAttachment[], now: Date): Promise<void> {
+  for (const piece of inPieces(attachments, contentBytes)) {
+    const late = turnIfLate();
+    if (late) await late;
+    const each = [...new Map(piece.map((one) => [one.hash, one])).values()];
+    for (const statement of keepAttachments(sql, each.filter(isSmallContent), now)) await statement;
+    for (const large of each.filter(isLargeContent))
+      if (!(await isKept(sql, large, now))) await keep(sql, large, now);
+  }
 }
 
 async function isKept(sql: Sql, { workspaceId, hash }: NewAttachment, now: Date): Promise<boolean> {
@@ -59,7 +156,6 @@ async function keep(sql: Sql, { workspaceId, hash, content }: NewAttachment, now
     // it stays with its connection, empty
     await tx`create temp table if not exists piece (n int, content bytea) on commit delete rows`;
     for (let at = 0; at < content.byteLength; at += PIECE_BYTES)
-      // the driver would write bytes in hexadecimal: twice their size, and copied once more
       await tx`insert into piece values (${at}, decode(${content.toString("base64", at, at + PIECE_BYTES)}, 'base64'))`;
     await tx`
       insert into attachment (workspace_id, hash, content, last_used_at)

@@ -26,6 +26,7 @@ import {
   type Uncommitted,
 } from "../db/groupcommit.ts";
 import { type Account, expectRelease, lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
+import { keepAttachments } from "./attachments.ts";
 import { type Bag, bagOfEach, insertBags, pack } from "./bags.ts";
 import { type Barred, findBarred, type HashOf, markBarred } from "./barred.ts";
 import { type Due, insertDue } from "./due.ts";
@@ -38,7 +39,6 @@ import {
   inPieces,
   insertBodies,
   insertEmails,
-  keepAttachments,
   type MarkedEmail,
   markRecipients,
   type NewAttachment,
@@ -94,7 +94,7 @@ export function mailCommit(
     {
       what: "mail",
       open: (group) => new MailTransaction(group, onBags, hashOf, shards()),
-      rowsOf: ({ emails }) => emails.length,
+      rowsOf: ({ emails, attachments }) => emails.length + attachments.length,
       bytesOf,
       nameOf: ({ claim }) => claim && claimName(claim),
     },

@@ -232,17 +232,6 @@ export function dropBodies(tx: Tx | Sql, emails: readonly NewEmail[]): Statement
 
 export type NewAttachment = { workspaceId: string; hash: string; content: Buffer };
 
-export function keepAttachments(tx: Tx | Sql, attachments: readonly NewAttachment[], now: Date): Statement[] {
-  // one statement each: content may be megabytes, and arrays of bytea would go through text
-  const inOrder = [...attachments].sort((a, b) => (a.workspaceId + a.hash < b.workspaceId + b.hash ? -1 : 1));
-  return inOrder.map(
-    ({ workspaceId, hash, content }) => tx`
-      insert into attachment (workspace_id, hash, content, last_used_at)
-      values (${workspaceId}, decode(${hash}, 'hex'), ${content}, ${now})
-      on conflict (workspace_id, hash) do update set last_used_at = excluded.last_used_at`,
-  );
-}
-
 function delayed(at: string): string {
   return JSON.stringify([{ type: "delivery_delayed", at }]);
 }
