@@ -27,6 +27,13 @@ export function documentOf({ steps, connections }: Graph): { event: string; step
   const next = (key: string, type: string) =>
     connections.find((one) => one.from === key && one.type === type)?.to ?? null;
   let left = STEPS_MAX;
+  /** Read once, however many branches reach them. */
+  const read = new Map<string, Json>();
+  const onceRead = (key: string, how: () => Json): Json => {
+    const known = read.get(key) ?? how();
+    read.set(key, known);
+    return known;
+  };
 
   const follow = (key: string | null, above: readonly string[]): Json[] => {
     if (key === null) return [];
@@ -38,13 +45,14 @@ export function documentOf({ steps, connections }: Graph): { event: string; step
       );
     const { step, at } = byKey.get(key) as { step: GraphStep; at: string };
     const below = [...above, key];
-    if (step.type !== "condition") return [stepOf(step, at), ...follow(next(key, "default"), below)];
+    if (step.type !== "condition")
+      return [onceRead(key, () => stepOf(step, at)), ...follow(next(key, "default"), below)];
     const [met, otherwise] = ["condition_met", "condition_not_met"].map((type) =>
       follow(next(key, type), below),
     );
     const split = [
       // biome-ignore lint/suspicious/noThenProperty: the word of the document
-      { if: [filterOf(step.config, `${at}.config`)], then: met ?? [] },
+      { if: [onceRead(key, () => filterOf(step.config, `${at}.config`))], then: met ?? [] },
       ...(otherwise && otherwise.length > 0 ? [{ else: otherwise }] : []),
     ];
     return [{ split }];

@@ -12,6 +12,7 @@ import { DAY_MS } from "../clock.ts";
 import { isOneOf } from "../names.ts";
 import { EVENT_NAME, EVENT_NAME_WORDS } from "../rules/eventname.ts";
 import { CONTACT_FIELDS, type Filter, OPERATORS, type Operator } from "../rules/filters.ts";
+import { isJsonbOver } from "../rules/jsonb.ts";
 import { isTimeZone, momentKind, parseSpan } from "../rules/spans.ts";
 import { errorsIn, faultWords, patterned, type SchemaError } from "../schemafault.ts";
 
@@ -124,9 +125,9 @@ const checkConditionShape = level(
 
 /** The document as it is used, or a DocumentError. */
 export function checkDocument(json: unknown): Automation {
-  const bytes = Buffer.byteLength(JSON.stringify(json) ?? "");
-  if (bytes > DOCUMENT_BYTES_MAX)
-    throw new DocumentError(`The document has ${bytes} bytes; at most ${DOCUMENT_BYTES_MAX} are allowed.`);
+  // counted up to there: what branches repeat may be a hundred times as long
+  if (isJsonbOver(json, DOCUMENT_BYTES_MAX))
+    throw new DocumentError(`The document has more than ${DOCUMENT_BYTES_MAX} bytes as JSON.`);
   const head = checkHead(json, "");
   const budget = { steps: STEPS_MAX, conditions: CONDITIONS_MAX };
   return {
