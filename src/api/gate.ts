@@ -165,7 +165,7 @@ function refusalOf(admission: Exclude<Admission, { kind: "unknown key" }>): Refu
   return admission.kind === "limited" ? rateLimited(admission.rate, admission.retryAfterSeconds) : null;
 }
 
-/** Of a request that is refused before its route counts: whoever reads the log wants to know what was called. */
+/** Of a request that is refused before its route counts: the log names what was called. */
 function nameRoute(router: Router, exchange: Exchange): void {
   const match = router.find(exchange.method, exchange.path);
   if (match.kind === "route") exchange.route = shortPath(match.route);

@@ -1,6 +1,6 @@
 /**
- * Who enables an endpoint again, or gives it another URL, has mended it. Events that it refused wait for hours
- * between their tries, and need not wait any longer: also when no worker holds the endpoint at that moment.
+ * Who enables an endpoint again, or gives it another URL, has mended it. Events that it refused wait for
+ * hours between their tries, and need not wait any longer: also when no worker holds the endpoint then.
  */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
