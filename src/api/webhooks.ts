@@ -278,6 +278,7 @@ async function rotate({ reads, clock, sealer, rules }: Owning, call: Call): Prom
   const key = keyOf(call);
   const fresh = await rotateSecrets({ sql: reads, sealer, rules }, key, clock.now());
   if (!fresh) throw unknownWebhook();
+  if ("refusal" in fresh) throw refuse("validation_error", fresh.refusal);
   return ok(JSON.stringify({ object: "webhook", id: key.id, ...secretsOf(fresh) }));
 }
 

@@ -99,6 +99,7 @@ export async function rotate(context: Context, id: string, options: WebhookOf): 
   const key = keyOf(id, options);
   const fresh = await rotateSecrets(partsOf(context), key, context.clock.now());
   if (!fresh) throw unknownWebhook(key);
+  if ("refusal" in fresh) throw new CommandError(fresh.refusal);
   const { secret, publicKey } = fresh;
   const value = { id: key.id, signing_secret: secret, public_key: publicKey };
   say(options, value, secretLines(secret, publicKey));

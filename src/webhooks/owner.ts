@@ -11,7 +11,7 @@ import { changeSecrets, insertWebhook, type WebhookKey } from "../record/outbox/
 import { EVENT_TYPES, TEST_TYPE, TRIES_MAX } from "../rules/webhook.ts";
 import { type EgressRules, readEndpoint } from "./endpoint.ts";
 import { eventId } from "./payload.ts";
-import { newKeyPair, newSecret, rotated, type SecretSealer } from "./secret.ts";
+import { inForce, newKeyPair, newSecret, OLD_SECRETS_MAX, rotated, type SecretSealer } from "./secret.ts";
 
 export const WEBHOOKS_MAX = 50;
 
@@ -35,7 +35,7 @@ export async function addEndpoint(
   if (wrong) return { fault: { field: "events", words: wrong } };
   const id = newId(now);
   const { secrets, ...shown } = freshSecrets(hasKeyPair);
-  const sealed = sealer.seal({ workspaceId, id }, rotated([], secrets, now));
+  const sealed = sealer.seal({ workspaceId, id }, inForce(secrets));
   const row = {
     workspaceId,
     id,
@@ -69,15 +69,24 @@ export async function rotateSecrets(
   { sql, sealer }: EndpointParts,
   key: WebhookKey,
   now: number,
-): Promise<ShownSecrets | null> {
-  let shown: ShownSecrets | null = null;
+): Promise<ShownSecrets | { refusal: string } | null> {
+  let outcome: ShownSecrets | { refusal: string } | null = null;
   const change = (sealed: Buffer) => {
     const old = sealer.open(key, sealed);
     const { secrets, ...fresh } = freshSecrets(old.some(({ secret }) => secret.startsWith("whsk_")));
-    shown = fresh;
-    return { secrets: sealer.seal(key, rotated(old, secrets, now)), publicKey: fresh.publicKey };
+    const next = rotated(old, secrets, now);
+    if ("fullUntil" in next) {
+      outcome = { refusal: tooManySecrets(next.fullUntil) };
+      return null;
+    }
+    outcome = fresh;
+    return { secrets: sealer.seal(key, next.secrets), publicKey: fresh.publicKey };
   };
-  return (await changeSecrets(sql, key, change, new Date(now))) ? shown : null;
+  return (await changeSecrets(sql, key, change, new Date(now))) ? outcome : null;
+}
+
+function tooManySecrets(until: number): string {
+  return `${OLD_SECRETS_MAX} old secrets of this webhook still sign. Rotate again after ${new Date(until).toISOString()}, when the first of them no longer does.`;
 }
 
 /** The id of the event; null: there is no such endpoint. */

@@ -19,7 +19,8 @@ import {
 import { DAY_MS } from "../clock.ts";
 
 const SECRET_BYTES = 24;
-const SECRETS_MAX = 3;
+/** Each makes the header longer. */
+export const OLD_SECRETS_MAX = 3;
 const OLD_SECRET_MS = DAY_MS;
 const SEED_BYTES = 32;
 /** What stands before the seed in PKCS 8 (RFC 8410, 7), and before the key in SPKI. */
@@ -80,19 +81,26 @@ export function newKeyPair(): { secret: string; publicKey: string } {
   };
 }
 
-/** The new one before those of its kind that still sign for a day. */
+export function inForce(secrets: readonly string[]): WebhookSecret[] {
+  return secrets.map((secret) => ({ secret, until: null }));
+}
+
+/**
+ * The new one before those of its kind that still sign for a day. `fullUntil`: there are as many of these as
+ * there may be until then. None is left out before its day is over, since receivers may know no other.
+ */
 export function rotated(
   secrets: readonly WebhookSecret[],
   fresh: readonly string[],
   now: number,
-): WebhookSecret[] {
+): { secrets: WebhookSecret[] } | { fullUntil: number } {
   const old = secrets
     .filter(({ until }) => until === null || until > now)
     .map(({ secret, until }) => ({ secret, until: until ?? now + OLD_SECRET_MS }));
-  const kept = fresh.flatMap((secret) =>
-    old.filter((one) => isSameKind(one.secret, secret)).slice(0, SECRETS_MAX),
-  );
-  return [...fresh.map((secret) => ({ secret, until: null })), ...kept];
+  const kept = fresh.map((secret) => old.filter((one) => isSameKind(one.secret, secret)));
+  if (kept.some(({ length }) => length > OLD_SECRETS_MAX))
+    return { fullUntil: Math.min(...old.map(({ until }) => until)) };
+  return { secrets: [...inForce(fresh), ...kept.flat()] };
 }
 
 function isSameKind(one: string, other: string): boolean {

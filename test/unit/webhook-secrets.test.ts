@@ -21,6 +21,12 @@ const name = {
 };
 const always = (secret: string): WebhookSecret => ({ secret, until: null });
 
+function next(secrets: readonly WebhookSecret[], fresh: readonly string[], now: number): WebhookSecret[] {
+  const found = rotated(secrets, fresh, now);
+  if ("fullUntil" in found) throw new Error(`full until ${found.fullUntil}`);
+  return found.secrets;
+}
+
 test("a signature is that of the published example", () => {
   const signatures = new Signatures([always("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]);
   expect(signatures.of("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, '{"test": 2432232314}', NOW)).toBe(
@@ -49,7 +55,7 @@ test("an ed25519 signature is verified by the public key that is shown", () => {
 
 test("while a secret rotates both verify, and a day later only the new one", () => {
   const [old, fresh] = [newSecret(), newSecret()];
-  const both = rotated([always(old)], [fresh], NOW);
+  const both = next([always(old)], [fresh], NOW);
   const at = Math.floor(Date.now() / 1000);
   const verified = (secret: string, now: number) => {
     const signature = new Signatures(both).of("id", at, "{}", now);
@@ -61,11 +67,13 @@ test("while a secret rotates both verify, and a day later only the new one", () 
   expect(() => verified(old, NOW + DAY_MS)).toThrow("No matching signature");
 });
 
-test("secrets that are rotated again and again do not pile up", () => {
+test("secrets that are rotated again and again do not pile up, and none signs for less than its day", () => {
   let secrets = [always(newSecret())];
-  for (let n = 0; n < 10; n++) secrets = rotated(secrets, [newSecret()], NOW + n);
+  for (let n = 0; n < 3; n++) secrets = next(secrets, [newSecret()], NOW + n);
   expect(secrets.length).toBe(4);
   expect(secrets.filter(({ until }) => until === null).length).toBe(1);
+  expect(rotated(secrets, [newSecret()], NOW + 3)).toEqual({ fullUntil: NOW + DAY_MS });
+  expect(next(secrets, [newSecret()], NOW + DAY_MS).length).toBe(4);
 });
 
 test("sealed secrets open only as those of their endpoint, and only under the server's secret", () => {

@@ -151,18 +151,23 @@ export function letAllGo(tx: Tx, back: readonly WebhookKey[], now: Date): Statem
     where d.workspace_id = k.workspace_id and d.webhook_id = k.webhook_id and d.due_at > ${now}`;
 }
 
-/** `change` gets the sealed secrets under the lock of their row, and hands back the new ones. */
+/**
+ * `change` gets the sealed secrets under the lock of their row, and hands back the new ones; null: they stay.
+ * False: there is no such endpoint.
+ */
 export async function changeSecrets(
   sql: Sql,
   { workspaceId, id }: WebhookKey,
-  change: (sealed: Buffer) => { secrets: Buffer; publicKey: string | null },
+  change: (sealed: Buffer) => { secrets: Buffer; publicKey: string | null } | null,
   now: Date,
 ): Promise<boolean> {
   return sql.begin(async (tx) => {
     const [held] = await typed(tx, { secrets: bytes })`
       select secrets from webhook where workspace_id = ${workspaceId} and id = ${id} for update`;
     if (!held) return false;
-    const { secrets, publicKey } = change(held.secrets);
+    const changed = change(held.secrets);
+    if (!changed) return true;
+    const { secrets, publicKey } = changed;
     await tx`
       update webhook set secrets = ${secrets}, public_key = ${publicKey},
         updated_at = greatest(${now}, updated_at + interval '1 ms')
