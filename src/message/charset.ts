@@ -10,23 +10,43 @@ const numbered = (stem: string, numbers: string) => numbers.split(" ").map((numb
  * a hostile header holds thousands of names.
  */
 const KNOWN = new Set([
-  ...numbered("iso-8859-", "1 2 3 4 5 6 7 8 9 10 11 13 14 15"),
-  ...numbered("windows-", "874 1250 1251 1252 1253 1254 1255 1256 1257 1258 31j"),
-  ...numbered("cp", "1250 1251 1252 1253 1254 1255 1256 1257 1258 866"),
-  ...["latin1", "koi8-r", "koi8-u", "ibm866", "macintosh", "x-mac-cyrillic", "tis-620"],
+  ...numbered("iso-8859-", "2 3 4 5 6 7 8 9 10 11 13 14 15"),
+  ...numbered("windows-", "874 1250 1251 1253 1254 1255 1256 1257 1258 31j"),
+  ...numbered("cp", "1250 1251 1253 1254 1255 1256 1257 1258 866"),
+  ...["koi8-r", "koi8-u", "ibm866", "macintosh", "x-mac-cyrillic", "tis-620"],
   ...["gb2312", "gbk", "gb18030", "x-gbk", "big5", "big5-hkscs", "euc-kr", "ks_c_5601-1987"],
   ...["euc-jp", "iso-2022-jp", "shift_jis", "shift-jis", "sjis", "x-sjis", "ms_kanji"],
   ...["utf-16", "utf-16le", "utf-16be"],
 ]);
 type Decoder = InstanceType<typeof TextDecoder>;
-const FALLBACK = "windows-1252";
+/** Mail that claims Latin-1 means this, as every browser takes it. */
+const NAMES_OF_WINDOWS_1252 = new Set(["windows-1252", "cp1252", "iso-8859-1", "latin1"]);
+/** Where Latin-1 has the controls from 128 to 159. */
+export const WINDOWS_1252 = "€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ";
 const decoders = new Map<string, Decoder>();
 
 export function textOfBytes(bytes: Buffer, charset: string): string {
   const label = charset.toLowerCase();
   if (KNOWN.has(label)) return decoderOf(label).decode(bytes);
-  return isUtf8(bytes) ? withoutMark(bytes.toString("utf8")) : decoderOf(FALLBACK).decode(bytes);
+  if (NAMES_OF_WINDOWS_1252.has(label) || !isUtf8(bytes)) return textOfWindows1252(bytes);
+  return withoutMark(bytes.toString("utf8"));
 }
+
+/**
+ * The decoder of Node 20 and others takes it for Latin-1 (nodejs/node#56542). A table, since a hostile
+ * message is megabytes of such characters.
+ */
+function textOfWindows1252(bytes: Buffer): string {
+  const latin = bytes.toString("latin1");
+  if (!/[\u0080-\u009f]/.test(latin)) return latin;
+  const units = Uint16Array.from(bytes);
+  for (let at = 0; at < units.length; at++) units[at] = UNITS[units[at] as number] as number;
+  return Buffer.from(units.buffer).toString("utf16le");
+}
+
+const UNITS = Uint16Array.from({ length: 256 }, (_, byte) =>
+  byte >= 0x80 && byte <= 0x9f ? WINDOWS_1252.charCodeAt(byte - 0x80) : byte,
+);
 
 function decoderOf(label: string): Decoder {
   const made = decoders.get(label) ?? new TextDecoder(label);

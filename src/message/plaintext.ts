@@ -11,6 +11,7 @@
  * fails: HTML of any quality yields some text.
  */
 import { turn } from "../turn.ts";
+import { WINDOWS_1252 } from "./charset.ts";
 
 const TEXT_CHARS_MAX = 256 * 1024;
 /** Of what stands in a tag, more is not looked at. */
@@ -370,8 +371,6 @@ function decode(text: string): string {
 }
 
 /** 128 to 159 are controls that every browser shows as windows-1252 does. */
-const WINDOWS_1252 = "€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ";
-
 function character(code: number): string {
   if (code >= 0x80 && code <= 0x9f) return WINDOWS_1252.charAt(code - 0x80);
   const valid = code > 0 && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
