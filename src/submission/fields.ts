@@ -63,8 +63,8 @@ export function valuesOf(fields: readonly HeaderField[], name: string): string[]
 export type StructuredValue = { value: string; parameters: ReadonlyMap<string, string> };
 
 /**
- * `text/plain; charset="utf-8"`: the value in lower case and its parameters, of which the first of a name
- * counts.
+ * `text/plain; charset="utf-8"`: the value in lower case, without a comment behind it, and its parameters, of
+ * which the first of a name counts.
  */
 export function structured(text: string): StructuredValue {
   const pieces = splitAt(text, ";").slice(0, PARAMETERS_MAX);
@@ -82,7 +82,8 @@ export function structured(text: string): StructuredValue {
   const bases = [...given.keys()].map((name) => name.slice(0, Math.max(0, name.indexOf("*"))));
   // what is said in the extended form is said more exactly
   for (const base of new Set(bases)) if (base !== "") parameters.set(base, extended(given, base));
-  return { value: (pieces[0] ?? "").trim().toLowerCase(), parameters };
+  const [value = ""] = (pieces[0] ?? "").split("(", 1);
+  return { value: value.trim().toLowerCase(), parameters };
 }
 
 /** RFC 2231: `name*=utf-8''a%20b`, or numbered sections of it. */

@@ -169,9 +169,12 @@ const READ_FIELDS = new Set([
   ...[...Object.values(OWN_FIELDS), IDEMPOTENCY_FIELD].map((name) => name.toLowerCase()),
 ]);
 
-/** What servers and mailboxes before us wrote about the message: like Received it ends here. */
+/**
+ * What servers, mailboxes and cron wrote about the message before us: like Received it ends here, and may be
+ * given more than once.
+ */
 const OF_THE_WAY =
-  /^(?:arc-(?:seal|message-signature|authentication-results)|(?:x-)?authentication-results|received-spf|x-received|(?:x-google-)?dkim-(?:signature|filter)|domainkey-signature|delivered-to|envelope-to|delivery-date|status|lines)$/;
+  /^(?:arc-(?:seal|message-signature|authentication-results)|(?:x-)?authentication-results|received-spf|x-received|(?:x-google-)?dkim-(?:signature|filter)|domainkey-signature|delivered-to|envelope-to|delivery-date|status|lines|x-original-to|x-spam-[a-z-]+|x-cron-env)$/;
 
 /** Of a field that may occur once. */
 function single(fields: readonly HeaderField[], name: string): string | null {

@@ -86,8 +86,8 @@ function refuseSealed(type: string): void {
 }
 
 function encodingOf(fields: readonly HeaderField[]): Encoding {
-  const given = (valuesOf(fields, "content-transfer-encoding")[0] ?? "7bit").toLowerCase();
-  const known = ENCODINGS.find((one) => one === given);
+  const given = structured(valuesOf(fields, "content-transfer-encoding")[0] ?? "").value;
+  const known = ENCODINGS.find((one) => one === (given || "7bit"));
   if (!known) throw new Malformed("the Content-Transfer-Encoding of a part is not known");
   return known;
 }

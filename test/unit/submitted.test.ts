@@ -49,6 +49,11 @@ test("what servers and mailboxes before us wrote about the message ends here, an
     "Delivery-Date: Sun, 22 Nov 2026 06:00:00 +0000",
     "Status: RO",
     "Lines: 3",
+    "X-Original-To: one@example.net",
+    "X-Original-To: two@example.net",
+    "X-Spam-Status: No",
+    "X-Cron-Env: <SHELL=/bin/sh>",
+    "X-Cron-Env: <HOME=/root>",
   ];
   const { body } = read(`${HEAD}${written.join("\n")}\nX-Order: 1042\n\nHello\n`);
   expect(body.headers).toEqual({ "X-Order": "1042" });
@@ -138,6 +143,16 @@ describe("texts", () => {
     expect(of("nonsense", Buffer.from([0xe4]))).toBe("ä");
     expect(of("utf-8", Buffer.from("\ufeffa"))).toBe("a");
   });
+});
+
+test("encodings and types may have comments, and an encoding that is empty is none", () => {
+  const text = (fields: string, body: string) => read(`${HEAD}${fields}\n\n${body}`).body.text;
+  expect(text("Content-Transfer-Encoding: 7bit (as ever)", "a=3D")).toBe("a=3D");
+  expect(text("Content-Transfer-Encoding: Base64;", "YQ==")).toBe("a");
+  expect(text("Content-Transfer-Encoding:", "a")).toBe("a");
+  expect(() => text("Content-Transfer-Encoding: 7bi", "a")).toThrow("not known");
+  const file = read(`${HEAD}Content-Type: application/pdf (a file); charset=x\n\n%PDF`).body;
+  expect(file.attachments).toMatchObject([{ filename: "attachment-1.pdf" }]);
 });
 
 test("a container whose boundary occurs nowhere is refused, unless it is empty", () => {
