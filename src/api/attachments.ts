@@ -69,18 +69,20 @@ async function list(parts: AttachmentParts, call: Call): Promise<Answer> {
   const emailId = idOf(call.params[0]);
   const page = pageOf(call.query);
   const all = await namedOf(parts, call, emailId);
-  const from = page.after === null ? 0 : all.findIndex(({ id }) => id === page.after) + 1;
-  const to =
-    page.before === null
-      ? all.length
-      : Math.max(
-          0,
-          all.findIndex(({ id }) => id === page.before),
-        );
+  const from = page.after === null ? 0 : placeOf(all, page.after) + 1;
+  const to = page.before === null ? all.length : placeOf(all, page.before);
   // a page read backwards is the last of those before, as every list answers it
   const some = page.before === null ? all.slice(from) : all.slice(0, to).reverse();
   const body = envelope(some.slice(0, page.limit + 1), page, (one) => show(parts, call, emailId, one));
   return { status: 200, body };
+}
+
+/** These ids have no order, so one that is not there names no place between others. */
+function placeOf(all: readonly NamedAttachment[], wanted: string): number {
+  const place = all.findIndex(({ id }) => id === wanted);
+  if (place < 0)
+    throw refuse("invalid_parameter", "This e-mail has no attachment with the id that the page begins at.");
+  return place;
 }
 
 async function get(parts: AttachmentParts, call: Call): Promise<Answer> {

@@ -459,7 +459,9 @@ function readAttachment(given: GivenAttachment, field: string): { ref: Attachmen
   switch (decoded.kind) {
     case "content": {
       const { bytes: content, hash } = decoded;
-      return { ref: { filename, hash, bytes: content.byteLength, content_type, content_id }, content };
+      const ref = { filename, hash, bytes: content.byteLength, content_type };
+      // an empty one can be named by no HTML
+      return { ref: { ...ref, content_id: content_id || null }, content };
     }
     case "not base64":
       throw refuse("invalid_attachment", `The \`${field}.content\` field must be base64.`);
