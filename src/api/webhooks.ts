@@ -65,11 +65,11 @@ export const NewWebhookBody = Type.Object(
 );
 export const WebhookChanges = Type.Object(
   {
-    endpoint: Type.Optional(endpoint),
-    events: Type.Optional(events),
-    status: Type.Optional(Type.Enum(["enabled", "disabled"])),
+    endpoint: Type.Optional(orNull(endpoint)),
+    events: Type.Optional(orNull(events)),
+    status: Type.Optional(orNull(Type.Enum(["enabled", "disabled"]))),
   },
-  { $id: "WebhookChanges" },
+  { $id: "WebhookChanges", description: "`events` of null: all; anything else of null stays as it is" },
 );
 export const ReplayWish = Type.Object(
   {
@@ -81,7 +81,7 @@ export const ReplayWish = Type.Object(
   { $id: "WebhookReplay" },
 );
 const checkNew = checker(NewWebhookBody);
-const checkChanges = checker(WebhookChanges);
+const checkChanges = checker(WebhookChanges, { keepsNull: true });
 const checkReplay = checker(ReplayWish);
 
 const eventType = Type.String({ description: "one of the types above, or `webhook.test`" });
@@ -253,7 +253,7 @@ async function get({ reads }: Owning, call: Call): Promise<Answer> {
 async function change({ reads, clock, rules }: Owning, call: Call): Promise<Answer> {
   const { endpoint, events, status } = checkChanges(call.body);
   const changes: WebhookChange = { ...(status && { status }) };
-  if (endpoint !== undefined) {
+  if (typeof endpoint === "string") {
     const read = readEndpoint(endpoint, rules);
     if ("fault" in read) throw faulty("endpoint", read.fault);
     changes.endpoint = read.url;
@@ -261,7 +261,7 @@ async function change({ reads, clock, rules }: Owning, call: Call): Promise<Answ
   if (events !== undefined) {
     const wrong = eventsFault(events);
     if (wrong) throw faulty("events", wrong);
-    changes.events = [...new Set(events)];
+    changes.events = events && [...new Set(events)];
   }
   const key = keyOf(call);
   if (!(await changeWebhook(reads, key, changes, new Date(clock.now())))) throw unknownWebhook();
