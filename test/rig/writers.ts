@@ -699,7 +699,7 @@ export const WRITERS: readonly Writer[] = [
   ),
   writer("outbox/dispatch.ts noteTold", ({ sql }, rows) => {
     const { id: mailId } = anEmail(rows);
-    return noteTold(sql, aWebhook(rows), mailId);
+    return noteTold(sql, { ...aWebhook(rows), disabledFor: null }, mailId);
   }),
   writer("outbox/dispatch.ts disableFailing", ({ sql }, rows) =>
     disableFailing(sql, { failingBefore: rows.date, toldBefore: rows.date, most: MOST }),

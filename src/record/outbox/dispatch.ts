@@ -364,8 +364,9 @@ async function saveProgress(
       failing_since = case when w.updated_at <> g.updated_at then w.failing_since
         when g.failing_since is null then null else coalesce(w.failing_since,
           to_timestamp(g.failing_since)) end,
-      told_by = case when w.updated_at <> g.updated_at or g.failing_since is not null
-        or g.is_gone then w.told_by end,
+      -- who was told that it fails does not know that it is disabled
+      told_by = case when w.updated_at <> g.updated_at then w.told_by when g.is_gone then null
+        when g.failing_since is not null then w.told_by end,
       retry_at = case when w.updated_at <> g.updated_at then w.retry_at else to_timestamp(g.retry_at) end,
       status = case when w.updated_at = g.updated_at and g.is_gone then 'disabled' else w.status end,
       disabled_for = case when w.updated_at = g.updated_at and g.is_gone then 'gone' else w.disabled_for end
@@ -537,11 +538,19 @@ export async function webhooksToTell(sql: Sql, before: Date, most: number): Prom
     order by w.failing_since limit ${most}`;
 }
 
-/** The e-mail is written: unless the endpoint has recovered meanwhile, this is remembered. */
-export async function noteTold(sql: Sql, { workspaceId, id }: WebhookKey, mailId: string): Promise<void> {
+/**
+ * The e-mail is written: unless the endpoint has recovered meanwhile, or was disabled, which the e-mail does
+ * not say, this is remembered.
+ */
+export async function noteTold(
+  sql: Sql,
+  { workspaceId, id, disabledFor }: Pick<TroubledWebhook, "workspaceId" | "id" | "disabledFor">,
+  mailId: string,
+): Promise<void> {
   await sql`
     update webhook set told_by = ${mailId}
-    where workspace_id = ${workspaceId} and id = ${id} and failing_since is not null`;
+    where workspace_id = ${workspaceId} and id = ${id} and failing_since is not null
+      and disabled_for is not distinct from ${disabledFor}`;
 }
 
 /**
