@@ -4,8 +4,8 @@
  */
 import { createReadStream, createWriteStream } from "node:fs";
 import { rename, rm, stat } from "node:fs/promises";
-import type { Readable } from "node:stream";
-import { finished } from "node:stream/promises";
+import type { Readable, Writable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
 import { codeOf, messageOf } from "../caught.ts";
 import { postgresTrouble } from "../process/unreachable.ts";
@@ -14,27 +14,28 @@ import { DumpError, type DumpSummary, dump, restore } from "../record/db/dump.ts
 import { clockTime } from "../record/db/time.ts";
 import { connectRedis, mastersOf } from "../redis/connect.ts";
 import { settings } from "./context.ts";
-import { CommandError, type OutputOptions, say } from "./print.ts";
+import { CommandError, complain, type OutputOptions, say } from "./print.ts";
 
+/** As a file: stdout of a backup, stdin of a restore. */
+const STANDARD = "-";
 const RESTORE_MS_MAX = 86_400_000;
 const REDIS_MS_MAX = 5_000;
 
 export async function writeBackup(file: string, options: OutputOptions): Promise<void> {
   const url = databaseUrl();
+  if (file === STANDARD) {
+    const { rows, tables } = await told(url, () => write(url, process.stdout));
+    complain(`Wrote ${rows} rows of ${tables} tables.`);
+    return;
+  }
   const part = `${file}.part`;
   const summary = await told(url, async () => {
-    const zipped = createGzip({ level: 1 });
-    const written = finished(zipped.pipe(createWriteStream(part, { mode: 0o600, flush: true })));
-    written.catch(() => {}); // waited for below
     try {
-      const summary = await Promise.race([dump(url, zipped), failed(written)]);
-      zipped.end();
-      await written;
+      const summary = await write(url, createWriteStream(part, { mode: 0o600, flush: true }));
       await rename(part, file);
       return summary;
     } catch (error) {
-      zipped.destroy();
-      await rm(part, { force: true });
+      await rm(part, { force: true }).catch(() => {}); // the first error is the one to tell
       throw error;
     }
   });
@@ -44,6 +45,25 @@ export async function writeBackup(file: string, options: OutputOptions): Promise
     { file, bytes, ...summary },
     `Wrote ${summary.rows} rows of ${summary.tables} tables to ${file}.`,
   );
+}
+
+async function write(url: string, out: Writable): Promise<DumpSummary> {
+  let fault: unknown = null;
+  out.once("error", (error) => {
+    fault = error;
+  });
+  const zipped = createGzip({ level: 1 });
+  const written = pipeline(zipped, out, { end: out !== process.stdout });
+  written.catch(() => {}); // waited for below
+  try {
+    const summary = await dump(url, zipped);
+    zipped.end();
+    await written;
+    return summary;
+  } catch (error) {
+    zipped.destroy();
+    throw fault === null ? error : new CommandError(`The backup cannot be written: ${messageOf(fault)}.`);
+  }
 }
 
 export async function restoreBackup(file: string, options: OutputOptions): Promise<void> {
@@ -64,15 +84,9 @@ export async function restoreBackup(file: string, options: OutputOptions): Promi
 
 function opened(file: string): Readable {
   const unzipped = createGunzip();
-  createReadStream(file)
-    .on("error", (error) => unzipped.destroy(error))
-    .pipe(unzipped);
+  const input = file === STANDARD ? process.stdin : createReadStream(file);
+  input.on("error", (error: Error) => unzipped.destroy(error)).pipe(unzipped);
   return unzipped;
-}
-
-/** Never resolves: the disk may be full long before the last row. */
-function failed(written: Promise<void>): Promise<never> {
-  return new Promise((_, reject) => written.catch(reject));
 }
 
 async function told(url: string, work: () => Promise<DumpSummary>): Promise<DumpSummary> {

@@ -13,7 +13,9 @@ import { makeProgram } from "./program.ts";
 const USAGE_EXIT = 2;
 
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code !== "EPIPE") throw error; // whoever listened has had enough
+  if (error.code === "EPIPE") return; // whoever listened has had enough
+  complain(`The output cannot be written: ${error.message}.`);
+  process.exit(1);
 });
 
 try {

@@ -35,10 +35,13 @@ export type DumpSummary = { tables: number; rows: number; migrations: number };
 /** Said to the operator as it is. */
 export class DumpError extends Error {}
 
+/** Rejects when `out` fails, and leaves no connection to Postgres with rows that nobody takes any more. */
 export async function dump(url: string, out: Writable): Promise<DumpSummary> {
   const client = streamingClient(url);
+  const failed = new Promise<never>((_, reject) => out.once("error", reject));
+  failed.catch(() => {});
   try {
-    return await client.begin("isolation level repeatable read read only", async (tx) => {
+    const written = client.begin("isolation level repeatable read read only", async (tx) => {
       const header = await headerOf(tx);
       await write(out, `${JSON.stringify(header)}\n`);
       const tables = await tablesOf(tx);
@@ -61,6 +64,7 @@ export async function dump(url: string, out: Writable): Promise<DumpSummary> {
       await write(out, `${JSON.stringify({ end: true, rows })}\n`);
       return { tables: tables.length, rows, migrations: header.migrations.length };
     });
+    return await Promise.race([written, failed]);
   } finally {
     await client.end({ timeout: 1 });
   }
