@@ -1,4 +1,4 @@
-/** The units of systemd name only settings and roles that exist, and give a worker time to end. */
+/** The units of systemd name only settings and roles that exist, give a worker time to end, and give up no process. */
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,6 +9,13 @@ import { ENDS_WITHIN_S, ROOT, read } from "../rig/opsfiles.ts";
 test("a worker has time to write what was delivered", () => {
   const unit = read("ops/systemd/postrider@.service");
   expect(Number(/TimeoutStopSec=(\d+)/.exec(unit)?.[1])).toBeGreaterThan(ENDS_WITHIN_S);
+});
+
+test("a process that ends is started again, however often", () => {
+  const unit = read("ops/systemd/postrider@.service");
+  expect(unit).toMatch(/^Restart=always$/m);
+  // or systemd gives up for good after five ends in 10 s, and with a wrong password one takes half a second
+  expect(unit.split("[Service]")[0]).toMatch(/^StartLimitIntervalSec=0$/m);
 });
 
 /** `systemd-analyze security`: from 0, safe, to 10. */
