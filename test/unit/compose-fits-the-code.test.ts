@@ -51,6 +51,14 @@ test("every setting can be given in .env", () => {
   expect(SETTING_NAMES.filter((name) => !named.includes(name) && !fixed.includes(name))).toEqual([]);
 });
 
+test("who owns the tables owns them in every cell", () => {
+  const isOwner = ({ DATABASE_URL = "" }) => DATABASE_URL.includes("OWNER_PASSWORD");
+  for (const [name, { environment = {} }] of engines) {
+    const given = [...(environment.CELLS_FILE ?? "").matchAll(/\$\{(\w+)/g)].map(([, variable]) => variable);
+    expect(given, name).toEqual([...(isOwner(environment) ? ["OWNER_CELLS_FILE"] : []), "CELLS_FILE"]);
+  }
+});
+
 test("what is demanded is what the header writes into .env", () => {
   const demanded = new Set([...TEXT.matchAll(/\$\{(\w+):\?/g)].map(([, name]) => name as string));
   const [, loop = ""] = /for name in ([\w ]+); do/.exec(HEADER) ?? [];
