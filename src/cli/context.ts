@@ -13,6 +13,7 @@ import { recordClock } from "../process/recordclock.ts";
 import { postgresAt, redisAt, storeTrouble, UNREACHABLE_EXIT, unreachable } from "../process/unreachable.ts";
 import { connectRecord, type Sql } from "../record/db/connect.ts";
 import { clockTime } from "../record/db/time.ts";
+import { tellingFault } from "../redis/anotherserver.ts";
 import { connectRedis } from "../redis/connect.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { CommandError, complain } from "./print.ts";
@@ -90,7 +91,7 @@ export async function withContext<T>(
     redisConnection: undefined as unknown,
   };
   redis.on("error", (error) => {
-    stores.redisConnection = error;
+    stores.redisConnection = tellingFault(stores.redisConnection, error);
   });
   let hasPostgres = false;
   const late = setTimeout(() => {

@@ -23,6 +23,7 @@ import { majorVersion, versionTrouble } from "../record/db/version.ts";
 import { countStsPolicies } from "../record/transport/stspolicies.ts";
 import { countVerified } from "../record/workspaces/domains.ts";
 import { findSecretDigest } from "../record/workspaces/secretcheck.ts";
+import { tellingFault } from "../redis/anotherserver.ts";
 import { canWrite, evictionTrouble, infoOf } from "../redis/canwrite.ts";
 import { connectRedis, mastersOf } from "../redis/connect.ts";
 import { certificateTrouble } from "../submission/certificatecheck.ts";
@@ -235,7 +236,7 @@ async function redis({ redisUrl }: Config): Promise<Examined> {
   const client = connectRedis(redisUrl, "command", ASK_MS_MAX);
   let connectionError: unknown;
   client.on("error", (error) => {
-    connectionError = error;
+    connectionError = tellingFault(connectionError, error);
   });
   try {
     const told = await inTime(infoOf(client, "default"));

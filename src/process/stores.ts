@@ -12,6 +12,7 @@ import {
 import { isMigrated } from "../record/db/migrate.ts";
 import { Replica, type ReplicaTrouble } from "../record/db/replica.ts";
 import { clockTime } from "../record/db/time.ts";
+import { tellingFault } from "../redis/anotherserver.ts";
 import { canWrite, infoOf } from "../redis/canwrite.ts";
 import { connected, connectRedis, type Purpose } from "../redis/connect.ts";
 import type { RedisClient } from "../redis/scripts.ts";
@@ -160,7 +161,7 @@ export class Stores {
     const redis = connectRedis(this.#redisUrl, "admission", this.#timeoutMs);
     let redisError: unknown;
     redis.on("error", (error) => {
-      redisError = error;
+      redisError = tellingFault(redisError, error);
       this.#log.debug({ err: error }, "Redis connection");
     });
     this.#clients.push(redis);

@@ -3,6 +3,7 @@
  * and what to check. A process or command that ends for this reason has its own exit status.
  */
 
+import { isAnotherServer } from "../redis/anotherserver.ts";
 import { type HostPort, readRedisUrl } from "../rules/redisurl.ts";
 
 const POSTGRES_PORT = 5432;
@@ -71,8 +72,9 @@ export function postgresTrouble(error: unknown, url: string): StoreUnreachable |
 
 /** It answers, and repeating will not help until something is changed. */
 export function isMisconfigured(error: unknown): boolean {
-  const { code, message } = partsOf(error);
-  return NOT_ALLOWED.test(code) || code === NO_DATABASE || NOT_LET_IN.test(message);
+  const met = ofNode(error);
+  const { code, message } = partsOf(met);
+  return NOT_ALLOWED.test(code) || code === NO_DATABASE || NOT_LET_IN.test(message) || isAnotherServer(met);
 }
 
 const REFUSED = /^(ECONNREFUSED|ENOENT)$/;
@@ -91,7 +93,7 @@ const REDIS_REFUSES = /^(NOAUTH|WRONGPASS|NOPERM|ERR AUTH|LOADING|CLUSTERDOWN|MA
 
 function why({ name, setting }: Store, error: unknown): string {
   if (error === undefined) return "does not answer. Is it overloaded or cut off?";
-  const { code, message } = partsOf(error);
+  const { code, message } = partsOf(ofNode(error));
   if (REFUSED.test(code)) return "refuses connections. Is it running?";
   if (UNKNOWN_HOST.test(code)) return "has a host name that DNS does not know. Is it spelt right?";
   if (NO_WAY.test(code) || /^connect ETIMEDOUT/.test(message))
@@ -104,6 +106,12 @@ function why({ name, setting }: Store, error: unknown): string {
   if (code === TOO_MANY) return `has no connection left: ${message}. Raise max_connections.`;
   if (NOT_SERVING.test(code) || REDIS_REFUSES.test(message)) return `does not serve now: ${message}.`;
   return `cannot be used: ${message || code || `${name} gave no reason`}.`;
+}
+
+/** The client of a cluster says that no node helped it; what the last one said is of use. */
+function ofNode(error: unknown): unknown {
+  const { lastNodeError } = (error ?? {}) as { lastNodeError?: unknown };
+  return lastNodeError ?? error;
 }
 
 function hasNoRedis(error: unknown): boolean {

@@ -10,6 +10,7 @@
 import { once } from "node:events";
 import { Cluster, type ClusterOptions, Redis } from "ioredis";
 import { readRedisUrl } from "../rules/redisurl.ts";
+import { isAnotherServer } from "./anotherserver.ts";
 import type { RedisClient } from "./scripts.ts";
 import { SteadySentinelConnector } from "./sentinelconnector.ts";
 
@@ -22,6 +23,15 @@ const SILENT_TIMEOUTS_MAX = 2;
 const TOPOLOGY_EVERY_MS = 5_000;
 
 export function connectRedis(url: string, purpose: Purpose, timeoutMs: number): RedisClient {
+  const client = open(url, purpose, timeoutMs);
+  // the client would go on in database 0, which somebody else may use
+  client.on("error", (error: unknown) => {
+    if (isAnotherServer(error)) client.disconnect();
+  });
+  return client;
+}
+
+function open(url: string, purpose: Purpose, timeoutMs: number): RedisClient {
   const place = readRedisUrl(url);
   if (place === null) throw new Error("the URL of Redis cannot be read");
   const options = optionsOf(purpose, timeoutMs);
@@ -65,8 +75,11 @@ export async function mastersOf(client: RedisClient): Promise<Redis[]> {
   return client.nodes("master");
 }
 
-/** Resolves when the client takes commands, and fails with its next attempt to connect. */
+/**
+ * Resolves when the client takes commands; fails with its next attempt to connect, or if it makes no more.
+ */
 export async function connected(client: RedisClient): Promise<void> {
+  if (client.status === "end") throw new Error("Connection is closed.");
   if (client.status !== "ready") await once(client, "ready");
 }
 

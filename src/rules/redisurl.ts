@@ -40,8 +40,8 @@ export function readRedisUrl(url: string): RedisPlace | null {
   const parsed = parse(url);
   if (parsed === null) return null;
   if (scheme === "unix" || scheme === "redis+unix") return readSocket(parsed);
-  const { hostname: host, port } = parsed;
-  if (!/^rediss?$/.test(scheme) || host === "") return null;
+  const { hostname: host, port, pathname } = parsed;
+  if (!/^rediss?$/.test(scheme) || host === "" || !/^\/?\d{0,3}$/.test(pathname)) return null;
   return { kind: "server", url, host, port: Number(port || REDIS_PORT) };
 }
 
@@ -62,7 +62,9 @@ function readCluster(url: string, scheme: string): RedisPlace | null {
   const parts = url.split(",").map((part) => parse(part.includes("://") ? part : `${scheme}://${part}`));
   const schemes = new Set(parts.map((part) => part?.protocol));
   const nodes = readHosts(parts, REDIS_PORT);
-  if (nodes === null || schemes.size > 1) return null;
+  // a cluster has one database
+  const namesAnother = parts.some((part) => !/^\/?0?$/.test(part?.pathname ?? ""));
+  if (nodes === null || schemes.size > 1 || namesAnother) return null;
   return { kind: "cluster", nodes, isTls: scheme.startsWith("rediss"), login: loginIn(parts) };
 }
 

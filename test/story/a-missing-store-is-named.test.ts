@@ -6,6 +6,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { commandLine, type Ran } from "../rig/command.ts";
+import { launch } from "../rig/launched.ts";
 import { listenOn } from "../rig/port.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis, services } from "../rig/services.ts";
 import { freshHome, start } from "../rig/start.ts";
@@ -91,4 +92,24 @@ test("a start that finds no such database ends at once, with the same words and 
   });
   expect(await root.ended).toBe(69);
   expect(root.said().err).toMatch(/^Postgres at \S+ \(DATABASE_URL\) has no such database/);
+});
+
+describe("a Redis that answers and is another than REDIS_URL says", () => {
+  test.each([
+    ["a database that it does not have", (port: number) => `redis://127.0.0.1:${port}/99`, "DB index"],
+    ["no cluster", (port: number) => `redis-cluster://127.0.0.1:${port}`, "cluster support disabled"],
+    [
+      "a password that a node refuses",
+      (port: number) => `redis-cluster://somebody:wrong@127.0.0.1:${port}`,
+      "refuses the login: WRONGPASS",
+    ],
+  ])("%s: a process ends at once, and the doctor says the same", async (_, urlOf, words) => {
+    const redisUrl = urlOf(redis.port);
+    const smtpUrl = "smtp://127.0.0.1:1";
+    const process = launch(["deliver"], { databaseUrl: database.url, redisUrl, smtpUrl });
+    expect(await process.ended).toBe(69);
+    expect(process.err()).toMatch(new RegExp(`^Redis at \\S+ \\(REDIS_URL\\) .*${words}`));
+    const { postrider } = commandLine({ databaseUrl: database.url, redisUrl });
+    expect((await postrider("doctor")).out).toMatch(new RegExp(`fail +Redis .*${words}`));
+  });
 });

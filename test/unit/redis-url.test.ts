@@ -2,6 +2,7 @@
 import type { Cluster, Redis } from "ioredis";
 import { expect, test } from "vitest";
 import { connectRedis } from "../../src/redis/connect.ts";
+import { readRedisUrl } from "../../src/rules/redisurl.ts";
 
 /** It never gets there: what is read of the url is looked at, and the attempt given up. */
 function optionsOf(url: string): Record<string, unknown> {
@@ -69,3 +70,10 @@ test("Sentinel is asked for the master by its name", () => {
     enableTLSForSentinelMode: true,
   });
 });
+
+test.each(["redis://127.0.0.1/shop", "redis://127.0.0.1/0/1", "redis-cluster://127.0.0.1:1,127.0.0.1:2/1"])(
+  "%s names no database",
+  (url) => {
+    expect(readRedisUrl(url)).toBeNull();
+  },
+);

@@ -1,4 +1,7 @@
-/** The units of systemd name only settings and roles that exist, give a worker time to end, and give up no process. */
+/**
+ * The units of systemd name only settings and roles that exist, give a worker time to end, and give up no
+ * process.
+ */
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
