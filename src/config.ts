@@ -676,8 +676,12 @@ function badlyEncoded(text: string): string | null {
   } catch {
     return "a URL in which each `%` begins an encoded letter: write %25 for the sign itself";
   }
-  if (text.startsWith("http")) return null; // a path may hold any letter
   const place = /^[^/?]*/.exec(rest)?.[0] ?? "";
+  // a path may hold any other letter
+  if (text.startsWith("http"))
+    return rest.includes("?") || place.includes("@")
+      ? "a URL without `?`, user and password: paths are written behind it"
+      : null;
   return !place.includes("@") && /^[/?][^=@]*@/.test(rest.slice(place.length))
     ? "a URL whose user and password have no `/` and no `?`: write %2F and %3F for them"
     : null;

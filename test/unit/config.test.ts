@@ -58,6 +58,16 @@ test("no message repeats a secret or a password", () => {
   expect(problems.join()).not.toContain("hunter2");
 });
 
+test.each(["https://mail.example.com/?a=b", "https://me:hunter2@mail.example.com"])(
+  "links cannot begin with %s",
+  (value) => {
+    const [problem = "", ...more] = problemsOf({ PUBLIC_URL: value });
+    expect(more).toEqual([]);
+    expect(problem).toMatch(/^PUBLIC_URL must be a URL without .* paths are written behind it/);
+    expect(problem).not.toContain("hunter2");
+  },
+);
+
 test.each([
   ["DATABASE_URL", "postgres://user:123#4@db/postrider", "write %23"],
   ["DATABASE_URL", "postgres://user:12?34@db/postrider", "write %2F and %3F"],
