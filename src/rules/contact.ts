@@ -232,7 +232,7 @@ function edit(
       message: `must have at most ${PROPERTIES_BYTES_MAX} bytes in all, as JSON, with all numbers written out in full`,
     };
   const tags = retagged(contact.tags, tagging);
-  if (tags.length > TAGS_MAX && tags.length > contact.tags.length)
+  if (tags === null)
     return { kind: "too much", field: "tags", message: `must be at most ${TAGS_MAX} in all` };
   contact.properties = properties;
   contact.tags = tags;
@@ -337,12 +337,14 @@ function merged(known: Properties, given: Properties | null | undefined): Proper
   return Object.fromEntries(all);
 }
 
+/** null: they would be too many, and more than before. */
 function retagged(
   known: string[],
   { add, remove }: { add: readonly string[]; remove: readonly string[] },
-): string[] {
+): string[] | null {
   if (add.length === 0 && remove.length === 0) return known;
   const tags = new Set([...known, ...add]);
   for (const tag of remove) tags.delete(tag);
-  return [...tags].sort();
+  // before they are sorted: a file may name twenty thousand
+  return tags.size > TAGS_MAX && tags.size > known.length ? null : [...tags].sort();
 }

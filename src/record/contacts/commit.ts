@@ -14,6 +14,7 @@ import {
   fieldsToCopy,
   type LockedContact,
 } from "../../rules/contact.ts";
+import { turnIfLate } from "../../turn.ts";
 import type { Sql, Statement } from "../db/connect.ts";
 import { GroupCommit, type GroupCommitOptions, settled, type Transaction } from "../db/groupcommit.ts";
 import { type Audience, lockAudiences } from "./audiences.ts";
@@ -30,8 +31,12 @@ import {
   saveConfirmations,
   updateContacts,
   type Who,
+  type WrittenContact,
 } from "./contacts.ts";
 import { insertErasures } from "./erasures.ts";
+
+/** Of properties in one statement. */
+const PIECE_CHARS_MAX = 1024 * 1024;
 
 export type ContactEntry = {
   workspaceId: string;
@@ -106,9 +111,14 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
       if (suppressed.has(heldName(one))) this.#listOf(one)?.suppressed.add(one.identity);
   }
 
-  write(tx: Sql, transactionTime: number): Statement[] {
+  /** In turns: a contact may have thousands of properties, and a group thousands of contacts. */
+  async write(tx: Sql, transactionTime: number): Promise<Statement[]> {
     const now = new Date(this.#given || transactionTime);
-    for (const entry of this.#group) this.#verdicts.set(entry, this.#decide(entry, now));
+    for (const entry of this.#group) {
+      const late = turnIfLate();
+      if (late) await late;
+      this.#verdicts.set(entry, this.#decide(entry, now));
+    }
     const touched = [...this.#touched];
     const kept = touched.filter(({ isErased }) => !isErased);
     const fresh = kept.filter(({ isNew }) => isNew);
@@ -121,20 +131,8 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     const writes: Statement[] = [];
     // an address that was erased and added again in one group is inserted after it is deleted
     if (erased.length > 0) writes.push(...this.#erase(tx, erased, now));
-    if (fresh.length > 0)
-      writes.push(
-        insertContacts(
-          tx,
-          fresh.map(({ contact }) => contact),
-        ),
-      );
-    if (known.length > 0)
-      writes.push(
-        updateContacts(
-          tx,
-          known.map(({ contact }) => contact),
-        ),
-      );
+    for await (const piece of written(fresh)) writes.push(insertContacts(tx, piece));
+    for await (const piece of written(known)) writes.push(updateContacts(tx, piece));
     if (consents.length > 0) writes.push(insertConsents(tx, consents));
     if (confirmations.length > 0) writes.push(saveConfirmations(tx, confirmations));
     // last, as everywhere: others wait for it
@@ -215,6 +213,25 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     }));
     return [...deleteContacts(tx, contacts, now), ...keepSuppressed(tx, keys, now)];
   }
+}
+
+/** With their properties as JSON, so many as a statement may hold. */
+async function* written(held: readonly LockedContact[]): AsyncGenerator<WrittenContact[]> {
+  let piece: WrittenContact[] = [];
+  let chars = 0;
+  for (const { contact } of held) {
+    const late = turnIfLate();
+    if (late) await late;
+    const propertiesText = JSON.stringify(contact.properties);
+    if (piece.length > 0 && chars + propertiesText.length > PIECE_CHARS_MAX) {
+      yield piece;
+      piece = [];
+      chars = 0;
+    }
+    piece.push({ ...contact, propertiesText });
+    chars += propertiesText.length;
+  }
+  if (piece.length > 0) yield piece;
 }
 
 function consentsOf({ contact, consents }: LockedContact, recordedAt: Date): NewConsent[] {

@@ -211,9 +211,16 @@ function among(sql: Sql, visible: readonly string[] | null): Statement {
   return visible === null ? sql`` : sql`and c.audience_id = any(${[...visible]}::uuid[])`;
 }
 
-export function insertContacts(tx: Tx | Sql, contacts: readonly Contact[]): Statement {
-  const of = (pick: (contact: Contact) => string | null): string => plainArray(contacts.map(pick));
-  const textsOf = (pick: (contact: Contact) => string | null) => texts(tx, contacts.map(pick));
+/** `propertiesText`: its properties as JSON, where they have been written so already. */
+export type WrittenContact = Contact & { propertiesText?: string };
+
+function propertiesText(contact: WrittenContact): string {
+  return contact.propertiesText ?? JSON.stringify(contact.properties);
+}
+
+export function insertContacts(tx: Tx | Sql, contacts: readonly WrittenContact[]): Statement {
+  const of = (pick: (contact: WrittenContact) => string | null): string => plainArray(contacts.map(pick));
+  const textsOf = (pick: (contact: WrittenContact) => string | null) => texts(tx, contacts.map(pick));
   return tx`
     insert into contact (workspace_id, id, audience_id, identity, email, first_name, last_name, properties,
       tags, status,
@@ -224,7 +231,7 @@ export function insertContacts(tx: Tx | Sql, contacts: readonly Contact[]): Stat
     from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.id)}::uuid[],
       ${of((c) => c.audienceId)}::uuid[],
                 ${textsOf((c) => c.identity)}, ${textsOf((c) => c.email)}, ${textsOf((c) => c.firstName)},
-                ${textsOf((c) => c.lastName)}, ${textsOf((c) => JSON.stringify(c.properties))},
+                ${textsOf((c) => c.lastName)}, ${textsOf(propertiesText)},
                 ${textsOf((c) => arrayText(c.tags))}, ${of((c) => c.status)}::text[],
                 ${of((c) => c.createdAt.toISOString())}::timestamptz[],
                 ${of((c) => c.updatedAt.toISOString())}::timestamptz[],
@@ -233,15 +240,15 @@ export function insertContacts(tx: Tx | Sql, contacts: readonly Contact[]): Stat
            created_at, updated_at, archived_at)`;
 }
 
-export function updateContacts(tx: Tx | Sql, contacts: readonly Contact[]): Statement {
-  const of = (pick: (contact: Contact) => string | null): string => plainArray(contacts.map(pick));
-  const textsOf = (pick: (contact: Contact) => string | null) => texts(tx, contacts.map(pick));
+export function updateContacts(tx: Tx | Sql, contacts: readonly WrittenContact[]): Statement {
+  const of = (pick: (contact: WrittenContact) => string | null): string => plainArray(contacts.map(pick));
+  const textsOf = (pick: (contact: WrittenContact) => string | null) => texts(tx, contacts.map(pick));
   return tx`
     update contact c set first_name = v.first_name, last_name = v.last_name, properties = v.properties::jsonb,
       tags = v.tags::text[], status = v.status, updated_at = v.updated_at, archived_at = v.archived_at
     from unnest(${of((c) => c.workspaceId)}::uuid[], ${of((c) => c.id)}::uuid[],
       ${textsOf((c) => c.firstName)},
-                ${textsOf((c) => c.lastName)}, ${textsOf((c) => JSON.stringify(c.properties))},
+                ${textsOf((c) => c.lastName)}, ${textsOf(propertiesText)},
                 ${textsOf((c) => arrayText(c.tags))}, ${of((c) => c.status)}::text[],
                 ${of((c) => c.updatedAt.toISOString())}::timestamptz[],
                 ${of((c) => c.archivedAt?.toISOString() ?? null)}::timestamptz[])

@@ -70,9 +70,9 @@ export interface Transaction<Entry, Verdict> {
   read(tx: Tx): Promise<void>;
   /**
    * Decides every entry, and hands back what is executed before the commit, in this order. `now` is the time
-   * of the transaction, in ms.
+   * of the transaction, in ms. What may take long is done in turns of the event loop.
    */
-  write(tx: Tx, now: number): Statement[];
+  write(tx: Tx, now: number): Statement[] | Promise<Statement[]>;
   verdictOf(entry: Entry): Verdict;
   /** The transaction is committed, and every entry has its verdict. */
   committed(): void;
@@ -449,8 +449,10 @@ class Attempt<Entry, Verdict> {
       );
       if (!transaction) throw new Error("Postgres answered a query without a row");
       this.xid = transaction.xid;
-      const writes = this.#transaction.write(tx, transaction.now.getTime());
-      if (ahead.length > 0) await sendInTurns(writes);
+      const written = this.#transaction.write(tx, transaction.now.getTime());
+      const isInTurns = written instanceof Promise;
+      const writes = isInTurns ? await within(written, left()) : written;
+      if (isInTurns || ahead.length > 0) await sendInTurns(writes);
       for (const write of writes) write.execute();
       this.commitWasSent = true;
       const commit = tx`commit`.execute();
