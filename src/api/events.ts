@@ -197,6 +197,11 @@ async function commit(
           "not_found",
           "There is no such audience, or no contact with this address in it. Add the contact first.",
         );
+      case "too much":
+        throw refuse(
+          "validation_error",
+          "The filters of the automations that this event may start compare too much with it. Send fewer or shorter properties, or shorten the filters.",
+        );
       case "failed":
         throw rolledBack(verdict);
       case "unknown":

@@ -17,6 +17,8 @@ import { isTimeZone, momentKind, parseSpan } from "../rules/spans.ts";
 import { errorsIn, faultWords, patterned, type SchemaError } from "../schemafault.ts";
 
 export const DOCUMENT_BYTES_MAX = 512 * 1024;
+/** Read with every event of the name. */
+const FILTERS_BYTES_MAX = 32 * 1024;
 export const STEPS_MAX = 150;
 export const STEP_DEPTH_MAX = 10;
 export const FILTER_DEPTH_MAX = 10;
@@ -129,6 +131,8 @@ export function checkDocument(json: unknown): Automation {
   if (isJsonbOver(json, DOCUMENT_BYTES_MAX))
     throw new DocumentError(`The document has more than ${DOCUMENT_BYTES_MAX} bytes as JSON.`);
   const head = checkHead(json, "");
+  if (isJsonbOver(head.filters, FILTERS_BYTES_MAX))
+    throw new DocumentError(`filters must have at most ${FILTERS_BYTES_MAX} bytes as JSON.`);
   const budget = { steps: STEPS_MAX, conditions: CONDITIONS_MAX };
   return {
     name: head.name,

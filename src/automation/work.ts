@@ -28,8 +28,9 @@ import { isMoving } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { isFaultOfOne } from "../record/db/groupcommit.ts";
 import type { Looks } from "../record/db/looks.ts";
+import { turnIfLate } from "../turn.ts";
 import { END, type Move, moveFrom } from "./advance.ts";
-import { type EffectParts, type EffectResult, Effects, type RunInHand } from "./effects.ts";
+import { type EffectParts, type EffectResult, Effects, type RunInHand, type StepToTake } from "./effects.ts";
 import { Plans } from "./plans.ts";
 
 const STEPS = new Counter(
@@ -156,10 +157,14 @@ export class Worker {
     );
     const contactOf = new Map(contacts.map((contact) => [contact.workspaceId + contact.id, contact]));
     const now = clock.now();
-    const steps = runsInHand.map((runInHand) => {
+    const steps: StepToTake[] = [];
+    for (const runInHand of runsInHand) {
+      const late = turnIfLate();
+      if (late) await late;
       const { workspaceId, contactId } = runInHand.run;
-      return { runInHand, move: decide(runInHand, contactOf.get(workspaceId + contactId) ?? null, now) };
-    });
+      const contact = contactOf.get(workspaceId + contactId) ?? null;
+      steps.push({ runInHand, move: decide(runInHand, contact, now) });
+    }
     const { results, isRefused } = await this.#effects.happen(steps);
     const at = clock.now();
     const moves = steps.map(({ runInHand: { run }, move }) =>

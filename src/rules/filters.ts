@@ -35,18 +35,46 @@ export type Happening = { name: string; properties: { readonly [key: string]: Va
 
 export const CONTACT_FIELDS = ["id", "email", "first_name", "last_name", "status", "tags"] as const;
 
-export function holdsAll(filters: readonly Filter[], contact: Person, event: Happening): boolean {
-  return filters.every((filter) => holds(filter, contact, event));
+/** More than an event may ask for; nothing is known of what is left. */
+export class TooMuchCompared extends Error {}
+
+/** What comparing may cost: a unit is about 2 ns. */
+export class ComparingBudget {
+  #left: number;
+
+  constructor(units: number) {
+    this.#left = units;
+  }
+
+  use(units: number): void {
+    this.#left -= units;
+    if (this.#left < 0) throw new TooMuchCompared();
+  }
 }
 
-export function holds(filter: Filter, contact: Person, event: Happening): boolean {
-  if ("and" in filter) return filter.and.every((one) => holds(one, contact, event));
-  if ("or" in filter) return filter.or.some((one) => holds(one, contact, event));
-  if ("not" in filter) return !holds(filter.not, contact, event);
-  return meets(fieldOf(filter.field, contact, event), filter);
+const UNBOUNDED = new ComparingBudget(Number.POSITIVE_INFINITY);
+const CONDITION_UNITS = 50;
+const NAME_UNITS = 5;
+
+/** Throws `TooMuchCompared`. */
+export function holdsAll(
+  filters: readonly Filter[],
+  contact: Person,
+  event: Happening,
+  budget = UNBOUNDED,
+): boolean {
+  return filters.every((filter) => holds(filter, contact, event, budget));
 }
 
-function meets(value: Value | undefined, condition: Condition): boolean {
+export function holds(filter: Filter, contact: Person, event: Happening, budget = UNBOUNDED): boolean {
+  if ("and" in filter) return filter.and.every((one) => holds(one, contact, event, budget));
+  if ("or" in filter) return filter.or.some((one) => holds(one, contact, event, budget));
+  if ("not" in filter) return !holds(filter.not, contact, event, budget);
+  budget.use(CONDITION_UNITS + filter.field.length * NAME_UNITS);
+  return meets(fieldOf(filter.field, contact, event), filter, budget);
+}
+
+function meets(value: Value | undefined, condition: Condition, budget: ComparingBudget): boolean {
   const operator = OPERATORS.find((name) => condition[name] !== undefined) as Operator;
   const wanted = condition[operator] as Value;
   switch (operator) {
@@ -57,9 +85,10 @@ function meets(value: Value | undefined, condition: Condition): boolean {
     case "neq":
       return value !== wanted;
     case "in":
+      budget.use((wanted as readonly Value[]).length * (1 + charsOf(value)));
       return value !== undefined && (wanted as readonly Value[]).includes(value);
     case "contains":
-      return contains(value, wanted as Scalar);
+      return contains(value, wanted as Scalar, budget);
     case "gt":
       return inOrder(value, wanted, (a, b) => a > b);
     case "gte":
@@ -71,9 +100,46 @@ function meets(value: Value | undefined, condition: Condition): boolean {
   }
 }
 
-function contains(value: Value | undefined, wanted: Scalar): boolean {
-  if (typeof value === "string") return typeof wanted === "string" && value.includes(wanted);
-  return Array.isArray(value) && value.includes(wanted);
+function contains(value: Value | undefined, wanted: Scalar, budget: ComparingBudget): boolean {
+  if (typeof value === "string") {
+    if (typeof wanted !== "string") return false;
+    budget.use(4 * value.length + wanted.length);
+    return includes(value, wanted);
+  }
+  if (!Array.isArray(value)) return false;
+  budget.use(value.length * (1 + charsOf(wanted)));
+  return value.includes(wanted);
+}
+
+/** To compare texts costs little, and numbers less. */
+function charsOf(value: Value | undefined): number {
+  return typeof value === "string" ? value.length / 8 : 0;
+}
+
+/** Below this the search of the platform takes some us, whatever the texts. */
+const STEPS_AT_WORST_MAX = 10_000;
+
+/**
+ * As `text.includes(wanted)`, which may read the text again from each of its characters: a long one that
+ * repeats itself takes 1.5 ms. This reads it once (Knuth, Morris and Pratt).
+ */
+function includes(text: string, wanted: string): boolean {
+  if (text.length * wanted.length <= STEPS_AT_WORST_MAX) return text.includes(wanted);
+  if (wanted.length > text.length) return false;
+  const units = Uint16Array.from({ length: wanted.length }, (_, n) => wanted.charCodeAt(n));
+  const back = new Uint16Array(wanted.length);
+  /** How much of `wanted` stands before a place, when so much stood before the one before it. */
+  const next = (unit: number, before: number): number => {
+    let matched = before;
+    while (matched > 0 && units[matched] !== unit) matched = back[matched - 1] as number;
+    return units[matched] === unit ? matched + 1 : 0;
+  };
+  for (let n = 1; n < units.length; n++) back[n] = next(units[n] as number, back[n - 1] as number);
+  for (let n = 0, matched = 0; n < text.length; n++) {
+    matched = next(text.charCodeAt(n), matched);
+    if (matched === units.length) return true;
+  }
+  return false;
 }
 
 function inOrder<T extends string | number>(

@@ -9,7 +9,16 @@
  */
 
 import { newId } from "../../ids.ts";
-import { type Filter, type Happening, holdsAll, type Person, type Value } from "../../rules/filters.ts";
+import {
+  ComparingBudget,
+  type Filter,
+  type Happening,
+  holdsAll,
+  type Person,
+  TooMuchCompared,
+  type Value,
+} from "../../rules/filters.ts";
+import { turnIfLate } from "../../turn.ts";
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement } from "../db/connect.ts";
 import { GroupCommit, type GroupCommitOptions, settled, type Transaction } from "../db/groupcommit.ts";
@@ -26,6 +35,12 @@ export const personRow = {
   tags: arrayOf(text),
   properties: json<{ readonly [key: string]: Value }>(),
 } satisfies ShapeFor<Person>;
+
+/**
+ * Of the filters of all automations with one event: some 10 ms, when even 200 automations that search a text
+ * of 5,000 characters are below it.
+ */
+const COMPARING_UNITS_MAX = 5_000_000;
 
 /** Where every run begins. */
 const FIRST_STEP = "0";
@@ -49,7 +64,9 @@ export type EventVerdict =
   | { kind: "accepted"; answer: string }
   /** The idempotency key was used before: with what digest, and what was answered. */
   | { kind: "claimed"; claim: Claim }
-  | { kind: "no contact" };
+  | { kind: "no contact" }
+  /** The filters of the automations that it may start compare too much with it. */
+  | { kind: "too much" };
 export type EventCommit = GroupCommit<EventEntry, EventVerdict>;
 
 const addressedEventRow = { ...personRow, workspaceId: text, audienceId: text, identity: text };
@@ -131,9 +148,9 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
     this.#held = new Map(held.map((claim) => [claimKey(claim), claim]));
   }
 
-  write(tx: Sql, transactionTime: number): Statement[] {
+  async write(tx: Sql, transactionTime: number): Promise<Statement[]> {
     const now = this.#given || transactionTime;
-    const untaken = this.#decide(now);
+    const untaken = await this.#decide(now);
     const writes: Statement[] = [];
     if (untaken.length > 0) writes.push(dropClaims(tx, untaken));
     if (this.#accepted.length === 0) return writes;
@@ -154,7 +171,7 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
   committed(): void {}
 
   /** Fills in every verdict; hands back the claims that were taken in vain. */
-  #decide(now: number): Claim[] {
+  async #decide(now: number): Promise<Claim[]> {
     const untaken: Claim[] = [];
     const entering = new Map<string, NewRun>();
     for (const event of this.#group) {
@@ -166,23 +183,50 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
         this.#verdicts.set(event, { kind: "no contact" });
         if (claim) untaken.push(claim);
       } else {
-        this.#verdicts.set(event, { kind: "accepted", answer: event.answer(contact.id) });
-        this.#accepted.push({ event, contactId: contact.id });
-        this.#start(event, contact, entering, now);
+        const started = await this.#startedBy(event, contact);
+        if (started) {
+          this.#verdicts.set(event, { kind: "accepted", answer: event.answer(contact.id) });
+          this.#accepted.push({ event, contactId: contact.id });
+          this.#start(event, contact, started, { entering, now });
+        } else {
+          this.#verdicts.set(event, { kind: "too much" });
+          if (claim) untaken.push(claim);
+        }
       }
     }
     return untaken;
   }
 
-  /** `entering`: who of this group already asks for the place of an automation and contact. */
-  #start(event: EventEntry, contact: AddressedEvent, entering: Map<string, NewRun>, now: number): void {
+  /** The automations whose filters hold; null: these compare too much. */
+  async #startedBy(event: EventEntry, contact: AddressedEvent): Promise<EventListener[] | null> {
     const listeners = this.#listeners.get(listenerKey(event)) ?? [];
-    if (listeners.length === 0) return;
+    if (listeners.length === 0) return [];
     const properties =
       event.properties === null ? {} : (JSON.parse(event.properties) as { [key: string]: Value });
     const happening: Happening = { name: event.name, properties };
+    const budget = new ComparingBudget(COMPARING_UNITS_MAX);
+    const started: EventListener[] = [];
     for (const listener of listeners) {
-      if (!holdsAll(listener.filters as Filter[], contact, happening)) continue;
+      const late = turnIfLate();
+      if (late) await late;
+      try {
+        if (holdsAll(listener.filters as Filter[], contact, happening, budget)) started.push(listener);
+      } catch (error) {
+        if (error instanceof TooMuchCompared) return null;
+        throw error;
+      }
+    }
+    return started;
+  }
+
+  /** `entering`: who of this group already asks for the place of an automation and contact. */
+  #start(
+    event: EventEntry,
+    contact: AddressedEvent,
+    started: readonly EventListener[],
+    { entering, now }: { entering: Map<string, NewRun>; now: number },
+  ): void {
+    for (const listener of started) {
       const place = `${contact.workspaceId} ${listener.id} ${contact.id}`;
       const first = entering.get(place);
       // whoever comes second in one group comes too early for every other policy
