@@ -17,6 +17,8 @@ import { type ConsoleAnswer, deny } from "./refusal.ts";
 
 const CSV_CHARS_MAX = 4 * 1024 * 1024;
 /** The same as JSON, in which line feeds and quotes take twice as much. */
+/** Each call that carries one adds to them. */
+const CONSENTS_SHOWN = 200;
 const IMPORT_BODY_BYTES_MAX = 10 * 1024 * 1024;
 /** The rows of one are read in one go. */
 const CHUNK_BYTES = 4 * 1024;
@@ -79,7 +81,7 @@ async function consents({ sql }: ContactCallParts, visit: VisitOf<KnownWorkspace
   const { workspace, params } = visit;
   const [id = ""] = params;
   if (!isUuid(id)) throw deny("invalid_parameter", "The `id` of a contact must be a UUID.");
-  const all = await listConsents(sql, workspace.id, id.toLowerCase());
+  const all = await listConsents(sql, workspace.id, id.toLowerCase(), CONSENTS_SHOWN);
   return wholeList(
     all.toReversed().map((one) => ({
       ...{ id: one.id, kind: one.kind, source: one.source, captured_at: one.capturedAt.toISOString() },

@@ -4,6 +4,7 @@
  * and keeps it from going elsewhere by itself.
  */
 import { randomBytes } from "node:crypto";
+import { concatInTurns, turn } from "../turn.ts";
 import { type ConsoleAnswer, deny } from "./refusal.ts";
 
 const KEPT_MS = 60_000;
@@ -19,9 +20,11 @@ const NAME_BYTES = 18;
  * name ends so, and in no other way; elsewhere in the text the replacement harms nothing.
  */
 const CONNECTING = /<(?=(?:link|i?frame|object|embed)[\s/>])/gi;
+const CONNECTING_CHARS_MAX = "<iframe>".length;
+const PIECE_CHARS = 128 * 1024;
 
 /** `images=true` in the query: pictures may be loaded. */
-export function framed(html: string, query: URLSearchParams): ConsoleAnswer {
+export async function framed(html: string, query: URLSearchParams): Promise<ConsoleAnswer> {
   const pictures = query.get("images") === "true" ? "data: https: http:" : "data:";
   const policy = [
     "sandbox",
@@ -34,7 +37,7 @@ export function framed(html: string, query: URLSearchParams): ConsoleAnswer {
   ].join("; ");
   return {
     status: 200,
-    body: html.replace(CONNECTING, "<no-"),
+    body: await withoutConnecting(html),
     headers: {
       "Content-Type": "text/html; charset=utf-8",
       "Content-Security-Policy": policy,
@@ -44,6 +47,27 @@ export function framed(html: string, query: URLSearchParams): ConsoleAnswer {
       "X-DNS-Prefetch-Control": "off",
     },
   };
+}
+
+/** Others have their turn in between: a mail may be two megabytes of such tags. */
+async function withoutConnecting(html: string): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < html.length; ) {
+    const end = pieceEnd(html, at);
+    pieces.push(Buffer.from(html.slice(at, end).replace(CONNECTING, "<no-")));
+    at = end;
+    await turn();
+  }
+  return concatInTurns(pieces);
+}
+
+/** Neither the beginning of a tag nor a character of two units is torn. */
+function pieceEnd(html: string, at: number): number {
+  const end = at + PIECE_CHARS;
+  if (end >= html.length) return html.length;
+  const open = html.lastIndexOf("<", end);
+  if (open > end - CONNECTING_CHARS_MAX) return open;
+  return /[\udc00-\udfff]/.test(html.charAt(end)) ? end + 1 : end;
 }
 
 type KeptFrame = { html: string; accountId: string; until: number };

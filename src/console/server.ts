@@ -8,6 +8,7 @@ import { pipeline, Readable } from "node:stream";
 import { ownerOf } from "../rules/visitor.ts";
 import { type ConsoleAnswer, ConsoleRefusal } from "./refusal.ts";
 import { ConsoleRequest, type RequestOptions } from "./request.ts";
+import { writtenInTurns } from "./written.ts";
 
 const HEADERS_BYTES_MAX = 16 * 1024;
 const HEADERS_MS_MAX = 10_000;
@@ -134,10 +135,10 @@ async function handle(
   response.on("error", () => {}); // the browser has gone
   try {
     const answer = isFull ? BUSY : await parts.answer(request, response);
-    if (answer !== "answered") send(response, answer);
+    if (answer !== "answered") await send(response, answer);
   } catch (error) {
     const isRead = request.method === "GET";
-    send(response, error instanceof ConsoleRefusal ? error.answer : parts.failure(error, isRead));
+    await send(response, error instanceof ConsoleRefusal ? error.answer : parts.failure(error, isRead));
   } finally {
     if (response.closed) request.dropBody();
     else response.once("close", () => request.dropBody());
@@ -150,15 +151,15 @@ export function headersOf(headers: Record<string, string> = {}): Record<string, 
   return { ...SAFE, "Cache-Control": "no-store", ...headers };
 }
 
-function send(response: ServerResponse, { status, body, headers = {} }: ConsoleAnswer): void {
+async function send(response: ServerResponse, { status, body, headers = {} }: ConsoleAnswer): Promise<void> {
+  const isWritten = typeof body === "string" || Buffer.isBuffer(body) || body instanceof Readable;
+  const bytes = isWritten ? body : await writtenInTurns(body);
   if (response.headersSent || response.destroyed) return;
-  if (body instanceof Readable) {
+  if (bytes instanceof Readable) {
     response.writeHead(status, headersOf(headers));
-    pipeline(body, response, () => {}); // what fails shows as an answer that breaks off
+    pipeline(bytes, response, () => {}); // what fails shows as an answer that breaks off
     return;
   }
-  const isText = typeof body === "string" || Buffer.isBuffer(body);
-  const bytes = isText ? body : JSON.stringify(body);
   const typed = { "Content-Type": "application/json; charset=utf-8", ...headers };
   // what waits for a reader who has stopped reading is held for nobody
   response.setTimeout(SILENCE_MS_MAX, () => response.destroy());

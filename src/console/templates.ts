@@ -5,6 +5,7 @@ import { listVersions, type TemplateVersion } from "../record/mail/templates.ts"
 import { compile } from "../template/compile.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { RenderBudget, renderEmail } from "../template/render.ts";
+import { turn } from "../turn.ts";
 import {
   accountCall,
   type ConsoleCall,
@@ -53,13 +54,14 @@ export function templateCalls(parts: TemplateCallParts): ConsoleCall[] {
   ];
 }
 
-function render(
+async function render(
   { frames }: TemplateCallParts,
   visit: VisitOf<KnownWorkspace, Static<typeof Rendered>>,
-): ConsoleAnswer {
+): Promise<ConsoleAnswer> {
   const { html, subject = null, text = null, variables = {} } = visit.body;
   try {
     const compiled = compile({ html, subject, text, from: null, replyTo: [], declared: [] });
+    await turn();
     const budget = new RenderBudget(visit.now);
     budget.takeWork(compiled.units);
     const rendered = renderEmail(compiled, variables, budget);

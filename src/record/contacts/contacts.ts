@@ -274,17 +274,21 @@ export function insertConsents(tx: Tx | Sql, consents: readonly NewConsent[]): S
       ${of((c) => c.recordedAt.toISOString())}::timestamptz[])`;
 }
 
-/** The whole record of what a contact agreed to, oldest first. */
+/** What a contact agreed to, oldest first: the whole record, or the newest of it. */
 export async function listConsents(
   sql: Sql,
   workspaceId: string,
   contactId: string,
+  newest: number | null = null,
 ): Promise<(Consent & { id: string; recordedAt: Date })[]> {
   return sql`
-    select id, kind, source, captured_at as "capturedAt", ip_address as "ipAddress",
-      user_agent as "userAgent", wording,
-           text_version as "textVersion", key_id as "keyId", recorded_at as "recordedAt"
-    from consent where workspace_id = ${workspaceId} and contact_id = ${contactId} order by id`;
+    select * from (
+      select id, kind, source, captured_at as "capturedAt", ip_address as "ipAddress",
+        user_agent as "userAgent", wording,
+             text_version as "textVersion", key_id as "keyId", recorded_at as "recordedAt"
+      from consent where workspace_id = ${workspaceId} and contact_id = ${contactId}
+      order by id desc limit ${newest}
+    ) c order by id`;
 }
 
 export function saveConfirmations(
