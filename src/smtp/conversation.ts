@@ -822,7 +822,8 @@ function rcptLine(address: string): string {
 }
 
 function readExtensions(wire: string): Extensions {
-  const found: Extensions = { ...NO_EXTENSIONS };
+  const auth = new Set<string>();
+  const found: Extensions = { ...NO_EXTENSIONS, auth };
   for (const line of wire.split("\n").slice(1)) {
     const [keyword, ...parameters] = line
       .slice(4)
@@ -833,7 +834,7 @@ function readExtensions(wire: string): Extensions {
     else if (keyword === "8BITMIME") found.eightBitMime = true;
     else if (keyword === "SMTPUTF8") found.smtpUtf8 = true;
     else if (keyword === "STARTTLS") found.startTls = true;
-    else if (keyword === "AUTH") found.auth = new Set([...found.auth, ...parameters]);
+    else if (keyword === "AUTH") for (const one of parameters) auth.add(one);
     else if (keyword === "SIZE") {
       found.size = true;
       // zero, like no number: there is no fixed maximum
