@@ -41,9 +41,13 @@ export function provesTlsa(
   now: number,
 ): boolean {
   const chain = chainOf(peer);
+  let sound: number | null = null;
   return records.slice(0, RECORDS_MAX).some((record) => {
     try {
-      return record.usage === 3 ? isLeaf(chain, record) : isIssued(chain, record, names, now);
+      if (record.usage === 3) return isLeaf(chain, record);
+      // once for all records: a receiver may choose keys with which it takes long
+      sound ??= soundLength(chain, names, now);
+      return isIssued(chain, record, sound);
     } catch {
       return false; // a record that holds no key, or a certificate that cannot be read
     }
@@ -65,19 +69,21 @@ function isLeaf([leaf]: readonly X509Certificate[], record: Tlsa): boolean {
   return leaf !== undefined && matches(leaf, record);
 }
 
-function isIssued(
-  chain: readonly X509Certificate[],
-  record: Tlsa,
-  names: readonly string[],
-  now: number,
-): boolean {
+/** How many of them, from the host's own on, are valid and signed by the next. */
+function soundLength(chain: readonly X509Certificate[], names: readonly string[], now: number): number {
   const [leaf] = chain;
-  if (!leaf || names.every((name) => leaf.checkHost(name) === undefined)) return false;
-  for (const [n, certificate] of chain.entries()) {
-    if (!isValidAt(certificate, now)) return false;
-    if (n > 0 && (!certificate.ca || !isSignedBy(chain[n - 1] as X509Certificate, certificate))) return false;
-    if (n > 0 && matches(certificate, record)) return true;
-  }
+  if (!leaf || names.every((name) => leaf.checkHost(name) === undefined)) return 0;
+  const unsound = chain.findIndex(
+    (certificate, n) =>
+      !isValidAt(certificate, now) ||
+      (n > 0 && !(certificate.ca && isSignedBy(chain[n - 1] as X509Certificate, certificate))),
+  );
+  return unsound < 0 ? chain.length : unsound;
+}
+
+function isIssued(chain: readonly X509Certificate[], record: Tlsa, sound: number): boolean {
+  if (chain.slice(1, sound).some((certificate) => matches(certificate, record))) return true;
+  if (sound === 0 || sound < chain.length) return false;
   const key = keyIn(record);
   return key !== null && (chain.at(-1) as X509Certificate).verify(key);
 }
@@ -92,7 +98,11 @@ function keyIn({ selector, matching, hex }: Tlsa): KeyObject | null {
 }
 
 function isSignedBy(certificate: X509Certificate, issuer: X509Certificate): boolean {
-  return certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey);
+  try {
+    return certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey);
+  } catch {
+    return false; // a key that nobody knows
+  }
 }
 
 function isValidAt({ validFrom, validTo }: X509Certificate, now: number): boolean {
