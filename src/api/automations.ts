@@ -36,6 +36,8 @@ const COPY_NAME_CHARS_MAX = 200;
 /** One that others change at the same time is read again, a few times. */
 const AMEND_ATTEMPTS_MAX = 8;
 
+/** A misspelt `filters` would let everybody in. */
+const strict = { additionalProperties: false } as const;
 const Status = Type.Enum(["enabled", "disabled"]);
 const Steps = Type.Array(Type.Record(Type.String(), Type.Unknown()), {
   maxItems: 150,
@@ -63,11 +65,11 @@ const fields = {
 };
 export const NewAutomation = Type.Object(
   { ...fields, name: Type.String({ minLength: 1, maxLength: 200 }), steps: Steps },
-  { $id: "NewAutomation" },
+  { $id: "NewAutomation", ...strict },
 );
 export const UpdateAutomation = Type.Object(
   { ...fields, steps: Type.Optional(Steps) },
-  { $id: "UpdateAutomation" },
+  { $id: "UpdateAutomation", ...strict },
 );
 const checkNew = checker(NewAutomation);
 const checkUpdate = checker(UpdateAutomation);

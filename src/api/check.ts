@@ -5,8 +5,11 @@
 import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/compile";
 import { errorsIn, faultWords, type SchemaError, type SchemaErrorOf } from "../schemafault.ts";
+import { firstChars } from "./chars.ts";
 import type { Json } from "./json.ts";
 import { type Refusal, refuse } from "./problem.ts";
+
+const NAME_CHARS_SHOWN = 50;
 
 /**
  * A function that hands the body back typed, or throws the refusal. A field that is `null` counts as absent
@@ -40,6 +43,8 @@ function explain(errors: readonly SchemaError[], schema: TSchema, at: string): R
       "validation_error",
       "The request body is not valid, and holds too many values to say where. Send fewer in one request.",
     );
+  const unknown = errors.find(({ keyword }) => keyword === "additionalProperties");
+  if (unknown) return unknownOf(unknown as SchemaErrorOf<"additionalProperties">, at);
   if (first.keyword === "required") return missingOf(first, at);
   // of the alternatives of a field, the error that lies deepest is the most useful
   const field = first.instancePath.split("/")[1];
@@ -58,6 +63,15 @@ function explain(errors: readonly SchemaError[], schema: TSchema, at: string): R
 
 function missingOf({ instancePath, params }: SchemaErrorOf<"required">, at: string): Refusal {
   return missingField(`${at}${fieldPath(instancePath, params.requiredProperties[0])}`);
+}
+
+/** Said first: what is missing may be there under this name. */
+function unknownOf({ instancePath, params }: SchemaErrorOf<"additionalProperties">, at: string): Refusal {
+  const name = firstChars(params.additionalProperties[0] ?? "", NAME_CHARS_SHOWN);
+  return refuse(
+    "validation_error",
+    `The \`${at}${fieldPath(instancePath, name)}\` field is not known. Correct its name, or remove it.`,
+  );
 }
 
 export function missingField(path: string): Refusal {
