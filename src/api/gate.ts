@@ -15,6 +15,7 @@ import { boundaryOf, type Form, parseForm } from "./form.ts";
 import type { RequestHead } from "./head.ts";
 import { JSON_DEPTH_MAX, type Json, type NotJson } from "./json.ts";
 import type { Body, ParsedBody } from "./jsonthread.ts";
+import { refuseRepeated } from "./page.ts";
 import {
   NOT_FORM,
   NOT_FORM_TYPE,
@@ -132,12 +133,9 @@ export async function passKnown(
   checkPlan(route, caller);
   const received = await readBody(route, exchange);
   const { size } = received;
-  if (route.takesForm && size > 0) {
-    const form = formOf(exchange, received);
-    return { route, call: { caller, params, query, exchange, ...NO_BODY, form, bodyBytes: size } };
-  }
-  const { body, digest } = size === 0 ? NO_BODY : await parseBody(parts, route, caller, exchange, received);
-  return { route, call: { caller, params, query, exchange, body, digest, bodyBytes: size } };
+  const content = size === 0 ? NO_BODY : await contentOf(parts, route, caller, exchange, received);
+  if (route.query) refuseRepeated(query, route.query);
+  return { route, call: { caller, params, query, exchange, ...content, bodyBytes: size } };
 }
 
 async function authenticate(parts: GateParts, exchange: Exchange): Promise<Caller> {
@@ -234,6 +232,17 @@ function bytesOf(result: BodyResult): Received {
     case "gone":
       throw new Refusal(unavailable("capacity"));
   }
+}
+
+async function contentOf(
+  parts: Pick<GateParts, "parse">,
+  route: Route,
+  caller: Caller,
+  exchange: KnownRequest,
+  received: Received,
+): Promise<Pick<Call, "body" | "digest" | "form">> {
+  if (route.takesForm) return { ...NO_BODY, form: formOf(exchange, received) };
+  return parseBody(parts, route, caller, exchange, received);
 }
 
 function formOf(exchange: KnownRequest, { chunks }: Received): Form {

@@ -7,6 +7,7 @@ import { isUuid } from "../ids.ts";
 import type { Page } from "../record/mail/read.ts";
 import { charsOf } from "./chars.ts";
 import { refuse } from "./problem.ts";
+import type { Parameter } from "./routes.ts";
 
 /** What parameters hold that are no plain text, for the description of the API. */
 export const PARAMETERS: Readonly<Record<string, object>> = {
@@ -25,7 +26,7 @@ export const LIST_QUERY = [
     name: "limit",
     description: "1 to 100, default 20; a page of long items may hold fewer: `has_more` tells",
   },
-  { name: "cursor", description: "`next_cursor` of the page before; `after` means the same" },
+  { name: "cursor", alias: "after", description: "`next_cursor` of the page before; `after` means the same" },
   { name: "before", description: "an id: pages back" },
 ];
 
@@ -58,8 +59,8 @@ export function pageOf(query: URLSearchParams, filters: readonly string[] = []):
 }
 
 /**
- * What a list would ignore, and its caller would not expect it to: other filters, a second value or position,
- * and a position it does not know, with which a caller would read the same page for ever.
+ * What a list would ignore, and its caller would not expect it to: other filters, a second position, and a
+ * position it does not know, with which a caller would read the same page for ever.
  */
 export function refuseIgnored(
   query: URLSearchParams,
@@ -67,7 +68,6 @@ export function refuseIgnored(
   positions: readonly string[] = POSITIONS,
 ): void {
   refuseFilters(query, filters, "by this list. Remove it and filter the items you receive.");
-  refuseRepeated(query, ["limit", ...POSITIONS]);
   const given = POSITIONS.filter((name) => query.has(name));
   const unknown = given.find((name) => !positions.includes(name));
   if (unknown !== undefined)
@@ -136,7 +136,7 @@ export function identityIn(query: URLSearchParams, name: string): string | null 
   return identity(mailbox.address);
 }
 
-/** `filters`: those that are known here. A second value of one would be ignored, too. */
+/** `filters`: those that are known here. */
 export function refuseFilters(query: URLSearchParams, filters: readonly string[], words: string): void {
   for (const name of query.keys())
     if (FILTERS.has(plainName(name)) && !filters.includes(name))
@@ -144,12 +144,13 @@ export function refuseFilters(query: URLSearchParams, filters: readonly string[]
         "invalid_parameter",
         `The \`${name.slice(0, FILTER_CHARS_SHOWN)}\` parameter is not supported ${words}`,
       );
-  refuseRepeated(query, filters);
 }
 
 /** Of two values one would be ignored. */
-function refuseRepeated(query: URLSearchParams, names: readonly string[]): void {
-  for (const name of names)
+export function refuseRepeated(query: URLSearchParams, parameters: readonly Parameter[]): void {
+  for (const name of parameters.flatMap((one) =>
+    one.alias === undefined ? one.name : [one.name, one.alias],
+  ))
     if (query.getAll(name).length > 1)
       throw refuse("invalid_parameter", `The \`${name}\` parameter may be given only once.`);
 }

@@ -39,6 +39,9 @@ export type Call = {
 /** `body`: as bytes when it is so large that to encode it would hold up others. */
 export type Answer = { status: number; body: string | Buffer; headers?: Headers };
 
+/** `alias`: another name that means the same. Each may be given once. */
+export type Parameter = { name: string; alias?: string; description: string };
+
 export type Route = {
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** `{name}` stands for one segment. */
@@ -62,7 +65,7 @@ export type Route = {
   alsoReads?: readonly string[];
   /** What a digest of the request covers besides its bytes. */
   digestPrefix?(exchange: CallHead): string;
-  query?: readonly { name: string; description: string }[];
+  query?: readonly Parameter[];
   /** Whether the route waits for a commit, which has deadlines of its own. */
   commits?: boolean;
   handle(call: Call): Promise<Answer> | Answer;

@@ -82,7 +82,11 @@ export function suppressionRoutes(parts: SuppressionParts): Route[] {
       answer: listOf(shape("SuppressionItem", suppressionFields)),
       query: [
         ...LIST_QUERY,
-        { name: "reason", description: "`bounce`, `complaint` or `manual`; also `origin`" },
+        {
+          name: "reason",
+          alias: "origin",
+          description: "`bounce`, `complaint` or `manual`; also `origin`",
+        },
       ],
       handle: (call) => list(parts, call),
     },

@@ -208,7 +208,11 @@ export function webhookRoutes({ reads, lists, clock, serverSecret, networksAllow
     route(["GET", `${one}/events`, 200], "List events that were sent, newest first", sent, {
       query: [
         { name: "limit", description: "1 to 100, default 20" },
-        { name: "after", description: "the id of an event: only older ones; `cursor` means the same" },
+        {
+          name: "after",
+          alias: "cursor",
+          description: "the id of an event: only older ones; `cursor` means the same",
+        },
       ],
       answer: listOf(shape("WebhookEventItem", eventFields)),
     }),
