@@ -22,6 +22,7 @@ const RANKS = [
     "meter",
     "trace",
     "caught",
+    "chars",
     "priority",
     "hmac",
     "names",

@@ -4,6 +4,7 @@
  */
 import Type from "typebox";
 import { Unavailable } from "../admission/unavailable.ts";
+import { firstChars } from "../chars.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid } from "../ids.ts";
 import {
@@ -22,7 +23,6 @@ import { defaultAudience } from "../record/contacts/audiences.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { visibleAudience } from "./audiences.ts";
 import { documentOf, type Graph, graphOf } from "./automationgraph.ts";
-import { firstChars } from "./chars.ts";
 import { checker, missingField } from "./check.ts";
 import type { Json } from "./json.ts";
 import { envelope, LIST_QUERY, oneOf, pageOf } from "./page.ts";

@@ -4,8 +4,8 @@
  */
 import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/compile";
+import { firstChars } from "../chars.ts";
 import { errorsIn, faultWords, type SchemaError, type SchemaErrorOf } from "../schemafault.ts";
-import { firstChars } from "./chars.ts";
 import type { Json } from "./json.ts";
 import { type Refusal, refuse } from "./problem.ts";
 

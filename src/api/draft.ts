@@ -15,6 +15,7 @@ import {
   parseMailbox,
   reordersText,
 } from "../address.ts";
+import { hasMoreChars } from "../chars.ts";
 import { DAY_MS } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { AttachmentRef, Extra, NewAttachment, NewEmail } from "../record/mail/emails.ts";
@@ -324,7 +325,7 @@ function expectSubject(subject: string, whose: string): string {
   if (!headerValueOk(subject))
     throw refuse("validation_error", `${whose} must not contain line breaks or control characters.`);
   if (reordersText(subject)) throw reordering(whose);
-  if (subject.length > SUBJECT_CHARS_MAX)
+  if (hasMoreChars(subject, SUBJECT_CHARS_MAX))
     throw refuse("validation_error", `${whose} must have at most ${SUBJECT_CHARS_MAX} characters.`);
   return subject;
 }

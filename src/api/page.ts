@@ -3,9 +3,9 @@
  * id.
  */
 import { identity, parseMailbox } from "../address.ts";
+import { hasMoreChars } from "../chars.ts";
 import { isUuid } from "../ids.ts";
 import type { Page } from "../record/mail/read.ts";
-import { charsOf } from "./chars.ts";
 import { refuse } from "./problem.ts";
 import type { Parameter } from "./routes.ts";
 
@@ -121,7 +121,7 @@ export function oneOf<T extends string>(
 
 export function textIn(query: URLSearchParams, name: string, charsMax: number): string | null {
   const text = query.get(name);
-  if (text !== null && (text === "" || charsOf(text) > charsMax || text.includes("\0")))
+  if (text !== null && (text === "" || hasMoreChars(text, charsMax) || text.includes("\0")))
     throw refuse("invalid_parameter", `\`${name}\` must have 1 to ${charsMax} characters, without U+0000.`);
   return text;
 }

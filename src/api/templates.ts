@@ -2,6 +2,7 @@
  * /templates: save, read, list, copy and delete. What is saved must parse; a refusal names line and column.
  */
 import Type, { type Static } from "typebox";
+import { firstChars } from "../chars.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid, newId } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
@@ -21,7 +22,6 @@ import { compile } from "../template/compile.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { SOURCE_CHARS_MAX } from "../template/parse.ts";
 import type { VariableUse } from "../template/variables.ts";
-import { firstChars } from "./chars.ts";
 import { checker } from "./check.ts";
 import { checkFrom, checkSubject, OneOrMore, replyToOf, SUBJECT_CHARS_MAX } from "./draft.ts";
 import type { Json } from "./json.ts";

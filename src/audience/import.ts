@@ -9,6 +9,7 @@
  * pending there stays out, unless it is said where they agreed.
  */
 import { identity, parseMailbox } from "../address.ts";
+import { hasMoreChars } from "../chars.ts";
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { ContactCommit, ContactEntry } from "../record/contacts/commit.ts";
@@ -228,7 +229,7 @@ function readFields(
   for (const [name, value] of given) {
     if (value === "" || name === "email") continue;
     if (name === "first_name" || name === "last_name") {
-      if (value.length > NAME_CHARS_MAX) return `${name} has more than ${NAME_CHARS_MAX} characters`;
+      if (hasMoreChars(value, NAME_CHARS_MAX)) return `${name} has more than ${NAME_CHARS_MAX} characters`;
       fields[name === "first_name" ? "firstName" : "lastName"] = value;
     } else if (name === "unsubscribed") {
       if (!/^(true|false|yes|no|1|0)$/i.test(value))
@@ -237,7 +238,7 @@ function readFields(
       if (/^(true|yes|1)$/i.test(value)) fields.unsubscribed = true;
     } else if (name === "tags") {
       const tags = tagsOf(value);
-      if (tags.some((tag) => tag.length > TAG_CHARS_MAX))
+      if (tags.some((tag) => hasMoreChars(tag, TAG_CHARS_MAX)))
         return `a tag has more than ${TAG_CHARS_MAX} characters`;
       fields.tags = tags;
     } else if (isExported && name === "properties") {

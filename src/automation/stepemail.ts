@@ -7,6 +7,7 @@
  */
 import { headerValueOk, parseMailbox, withoutDirectionMarks } from "../address.ts";
 import type { Links } from "../audience/links.ts";
+import { firstChars } from "../chars.ts";
 import { derivedId } from "../ids.ts";
 import type { ClaimedRun } from "../record/automations/runs.ts";
 import type { Extra, NewEmail } from "../record/mail/emails.ts";
@@ -92,12 +93,12 @@ export function writeStepEmail(
   return { email, fromDomain: sender.domain };
 }
 
-/** On one line, whatever its variables brought along; not cut in the middle of a character. */
+/** On one line, whatever its variables brought along. */
 function subjectOf({ subject }: RenderedEmail): string {
   const line = withoutDirectionMarks(subject ?? "")
     .replace(/[\p{Cc}\s]+/gu, " ")
     .trim();
-  return line.slice(0, SUBJECT_CHARS_MAX).replace(/\p{Cs}$/u, "");
+  return firstChars(line, SUBJECT_CHARS_MAX);
 }
 
 /** Whoever does the step again makes the same id. */

@@ -67,6 +67,24 @@ test("contacts are imported, what is none is put aside with its line, and all of
   ]);
 });
 
+test("a name and a tag that the API takes come back from an export, whatever their characters", async () => {
+  const audience = await newAudience();
+  const [name, tag] = ["\u{1F600}".repeat(200), "\u{1F600}".repeat(100)];
+  const wide = { email: "wide@x.example", first_name: name, tags: [tag] };
+  expect((await client.post(`/audiences/${audience}/contacts`, wide)).status).toBe(201);
+  const file = join(folder, "wide.csv");
+  expect((await postrider("contact", "export", file, "--audience", audience)).status).toBe(0);
+  const other = await newAudience();
+  expect((await postrider("contact", "import", file, "--audience", other)).out).toBe(
+    "1 imported, 0 skipped.\n",
+  );
+  expect(await contact(other, wide.email)).toMatchObject(wide);
+  writeFileSync(file, `email,first_name\nlong@x.example,${name}x\n`);
+  expect((await postrider("contact", "import", file, "--audience", other)).err).toContain(
+    "first_name has more than 200 characters",
+  );
+});
+
 test("an import that is killed goes on where it was, and everybody is there at the end", async () => {
   const audience = await newAudience();
   const file = join(folder, "killed.csv");

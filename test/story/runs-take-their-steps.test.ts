@@ -199,6 +199,16 @@ test("over the month's quota the mail waits for the month, and the run goes on",
   expect(body).toMatchObject({ status: "waiting", waiting_for: "quota_month" });
 });
 
+test("a subject has room for 998 characters, however many bytes they take", async () => {
+  const shop = await flows.shop();
+  const subject = "\u{1F600}".repeat(998);
+  await shop.automate({ steps: [letter(subject)] });
+  await shop.contact("jon@example.net");
+  await shop.track("jon@example.net");
+  await flows.go();
+  expect(await shop.mails()).toMatchObject([{ subject }]);
+});
+
 test("while mail is refused a run stays at its step, and sends once that is over", async () => {
   const shop = await flows.shop();
   const id = await shop.automate({ steps: [letter("Held up"), { tag: { add: ["x"] } }] });
