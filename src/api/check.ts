@@ -58,19 +58,18 @@ function explain(errors: readonly SchemaError[], schema: TSchema, at: string): R
     schema,
   );
   if (deepest.instancePath === "") return refuse("validation_error", `The request body ${words}.`);
-  return refuse("validation_error", `The \`${at}${fieldPath(deepest.instancePath)}\` field ${words}.`);
+  return refuse("validation_error", `The \`${at}${pointedPath(deepest.instancePath)}\` field ${words}.`);
 }
 
 function missingOf({ instancePath, params }: SchemaErrorOf<"required">, at: string): Refusal {
-  return missingField(`${at}${fieldPath(instancePath, params.requiredProperties[0])}`);
+  return missingField(`${at}${pointedPath(instancePath, params.requiredProperties[0])}`);
 }
 
 /** Said first: what is missing may be there under this name. */
 function unknownOf({ instancePath, params }: SchemaErrorOf<"additionalProperties">, at: string): Refusal {
-  const name = firstChars(params.additionalProperties[0] ?? "", NAME_CHARS_SHOWN);
   return refuse(
     "validation_error",
-    `The \`${at}${fieldPath(instancePath, name)}\` field is not known. Correct its name, or remove it.`,
+    `The \`${at}${pointedPath(instancePath, params.additionalProperties[0])}\` field is not known. Correct its name, or remove it.`,
   );
 }
 
@@ -88,12 +87,18 @@ function depth(error: SchemaError): number {
 }
 
 /** `/3/to/1` as `[3].to[1]`. */
-function fieldPath(pointer: string, last?: string): string {
-  const segments = pointer.split("/").slice(1);
-  if (last !== undefined) segments.push(last);
+function pointedPath(pointer: string, last?: string): string {
+  const names = pointer
+    .split("/")
+    .slice(1)
+    .map((name) => name.replaceAll("~1", "/").replaceAll("~0", "~"));
+  return fieldPath(last === undefined ? names : [...names, last]);
+}
+
+export function fieldPath(names: readonly string[]): string {
   let path = "";
-  for (const segment of segments) {
-    const name = segment.replaceAll("~1", "/").replaceAll("~0", "~");
+  for (const given of names) {
+    const name = firstChars(given, NAME_CHARS_SHOWN);
     path += /^\d+$/.test(name) ? `[${name}]` : path === "" ? name : `.${name}`;
   }
   return path;

@@ -10,6 +10,7 @@ import { allows, type Permission } from "../admission/permissions.ts";
 import { planWith, TERMS } from "../rules/plans.ts";
 import { beginSpan, type TraceSpan } from "../trace.ts";
 import { refuseAbsent } from "./absent.ts";
+import { fieldPath } from "./check.ts";
 import type { BodyResult, Exchange } from "./exchange.ts";
 import { boundaryOf, type Form, parseForm } from "./form.ts";
 import type { RequestHead } from "./head.ts";
@@ -275,8 +276,8 @@ async function parseBody(
   return { body: parsed.value, digest: parsed.digest };
 }
 
-export function notRead({ kind }: NotJson): Refusal {
-  switch (kind) {
+export function notRead(found: NotJson): Refusal {
+  switch (found.kind) {
     case "not json":
       return new Refusal(NOT_JSON);
     case "too deep":
@@ -287,8 +288,15 @@ export function notRead({ kind }: NotJson): Refusal {
     case "too many":
       return refuse("validation_error", "The request body holds too many values. Send fewer in one request.");
     case "bad text":
-      return refuse("validation_error", "Text must not contain U+0000 or unpaired surrogates.");
+      return refuse(
+        "validation_error",
+        `${whoseText(found.path)} must not contain U+0000 or unpaired surrogates.`,
+      );
   }
+}
+
+function whoseText(path: readonly string[]): string {
+  return path.length === 0 ? "The request body" : `The \`${fieldPath(path)}\` field`;
 }
 
 function rateHeaders({ limit, remaining, resetSeconds }: Rate): [string, string][] {

@@ -17,7 +17,8 @@ export type NotJson =
   | { kind: "not json" }
   | { kind: "too deep" }
   | { kind: "too many" }
-  | { kind: "bad text" };
+  /** `path`: where, by names and places in arrays; a bad name counts as of its object. */
+  | { kind: "bad text"; path: string[] };
 export type Parsed = { kind: "json"; value: Json } | NotJson;
 
 export function parseJson(bytes: Buffer): Parsed {
@@ -36,21 +37,30 @@ export function parseJson(bytes: Buffer): Parsed {
 /** `checkText`: whether a string may hold what cannot be stored. */
 export function inspect(value: Json, checkText: boolean, depth = 1): NotJson | null {
   if (typeof value === "string")
-    return checkText && (value.includes("\0") || !value.isWellFormed()) ? { kind: "bad text" } : null;
+    return checkText && !isStorable(value) ? { kind: "bad text", path: [] } : null;
   if (value === null || typeof value !== "object") return null;
   if (depth > JSON_DEPTH_MAX) return { kind: "too deep" };
   if (Array.isArray(value)) {
-    for (const item of value) {
-      const found = inspect(item, checkText, depth + 1);
-      if (found) return found;
+    for (let n = 0; n < value.length; n++) {
+      const found = inspect(value[n] as Json, checkText, depth + 1);
+      if (found) return below(String(n), found);
     }
     return null;
   }
   for (const name of Object.keys(value)) {
-    const found = inspect(name, checkText) ?? inspect(value[name] as Json, checkText, depth + 1);
-    if (found) return found;
+    if (checkText && !isStorable(name)) return { kind: "bad text", path: [] };
+    const found = inspect(value[name] as Json, checkText, depth + 1);
+    if (found) return below(name, found);
   }
   return null;
+}
+
+function isStorable(text: string): boolean {
+  return !text.includes("\0") && text.isWellFormed();
+}
+
+function below(name: string, found: NotJson): NotJson {
+  return found.kind === "bad text" ? { ...found, path: [name, ...found.path] } : found;
 }
 
 const QUOTE = 0x22;

@@ -239,7 +239,7 @@ test("what the API refuses is refused in its words", async () => {
       `${HEAD}\n${"x".repeat(900)}\n${"y\n".repeat(1_100_000)}`,
       "must have at most 2097152",
     ],
-    ["U+0000", `${HEAD}\na\0b`, "Text must not contain U+0000"],
+    ["U+0000", `${HEAD}\na\0b`, "The `text` field must not contain U+0000"],
     [
       "a key of the wrong length",
       `${HEAD}Resend-Idempotency-Key:\n\nx`,
