@@ -25,6 +25,7 @@ import { visibleAudience } from "./audiences.ts";
 import { documentOf, type Graph, graphOf } from "./automationgraph.ts";
 import { checker, missingField } from "./check.ts";
 import type { Json } from "./json.ts";
+import { Spelling } from "./misspelt.ts";
 import { envelope, LIST_QUERY, oneOf, pageOf } from "./page.ts";
 import { type Refusal, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
@@ -36,8 +37,6 @@ const COPY_NAME_CHARS_MAX = 200;
 /** One that others change at the same time is read again, a few times. */
 const AMEND_ATTEMPTS_MAX = 8;
 
-/** A misspelt `filters` would let everybody in. */
-const strict = { additionalProperties: false } as const;
 const Status = Type.Enum(["enabled", "disabled"]);
 const Steps = Type.Array(Type.Record(Type.String(), Type.Unknown()), {
   maxItems: 150,
@@ -65,14 +64,15 @@ const fields = {
 };
 export const NewAutomation = Type.Object(
   { ...fields, name: Type.String({ minLength: 1, maxLength: 200 }), steps: Steps },
-  { $id: "NewAutomation", ...strict },
+  { $id: "NewAutomation" },
 );
 export const UpdateAutomation = Type.Object(
   { ...fields, steps: Type.Optional(Steps) },
-  { $id: "UpdateAutomation", ...strict },
+  { $id: "UpdateAutomation" },
 );
 const checkNew = checker(NewAutomation);
 const checkUpdate = checker(UpdateAutomation);
+const spelling = new Spelling(Object.keys(NewAutomation.properties));
 
 const automationFields = {
   id: Id,
@@ -243,8 +243,21 @@ type Document = {
   steps: Json[];
 };
 
+/** Others are ignored like everywhere, but with a misspelt `filters` everybody would enter. */
+function expectSpelt(body: Json | undefined): Json | undefined {
+  for (const name in body as object) {
+    const meant = spelling.isKnown(name) ? null : spelling.nearest(name);
+    if (meant !== null)
+      throw refuse(
+        "validation_error",
+        `The \`${name}\` field is not known. Did you mean \`${meant}\`? Correct its name, or remove it.`,
+      );
+  }
+  return body;
+}
+
 async function create(parts: AutomationParts, call: Call): Promise<Answer> {
-  const { status, connections, name, audience_id, ...given } = checkNew(call.body);
+  const { status, connections, name, audience_id, ...given } = checkNew(expectSpelt(call.body));
   const written = partsOf({ ...given, connections });
   if (written.event === undefined) throw missingField("event");
   const document = {
@@ -368,7 +381,7 @@ async function get(parts: AutomationParts, call: Call): Promise<Answer> {
 async function update(parts: AutomationParts, call: Call): Promise<Answer> {
   const { reads, clock } = parts;
   const { workspaceId } = call.caller;
-  const { name, status, audience_id, ...given } = checkUpdate(call.body);
+  const { name, status, audience_id, ...given } = checkUpdate(expectSpelt(call.body));
   const written = partsOf(given);
   const found = await find(parts, call);
   const now = new Date(clock.now());

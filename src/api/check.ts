@@ -43,8 +43,6 @@ function explain(errors: readonly SchemaError[], schema: TSchema, at: string): R
       "validation_error",
       "The request body is not valid, and holds too many values to say where. Send fewer in one request.",
     );
-  const unknown = errors.find(({ keyword }) => keyword === "additionalProperties");
-  if (unknown) return unknownOf(unknown as SchemaErrorOf<"additionalProperties">, at);
   if (first.keyword === "required") return missingOf(first, at);
   // of the alternatives of a field, the error that lies deepest is the most useful
   const field = first.instancePath.split("/")[1];
@@ -63,14 +61,6 @@ function explain(errors: readonly SchemaError[], schema: TSchema, at: string): R
 
 function missingOf({ instancePath, params }: SchemaErrorOf<"required">, at: string): Refusal {
   return missingField(`${at}${pointedPath(instancePath, params.requiredProperties[0])}`);
-}
-
-/** Said first: what is missing may be there under this name. */
-function unknownOf({ instancePath, params }: SchemaErrorOf<"additionalProperties">, at: string): Refusal {
-  return refuse(
-    "validation_error",
-    `The \`${at}${pointedPath(instancePath, params.additionalProperties[0])}\` field is not known. Correct its name, or remove it.`,
-  );
 }
 
 export function missingField(path: string): Refusal {

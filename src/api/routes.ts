@@ -158,18 +158,14 @@ export function shortPath({ path }: Route): string {
 
 const readings = new WeakMap<Route, Reading>();
 
-/** What of a body the route's schema knows; the rest is ignored, unless the schema refuses it. */
+/** What of a body the route's schema knows; the rest is ignored. */
 export function readingOf(route: Route): Reading {
   const known = readings.get(route);
   if (known) return known;
   const { request, alsoReads = [] } = route;
   const schema = request as { items?: TSchema; maxItems?: number } | undefined;
-  const { properties, additionalProperties } = (schema?.items ?? request ?? {}) as {
-    properties?: Record<string, TSchema>;
-    additionalProperties?: false;
-  };
-  const isOpen = properties !== undefined && additionalProperties !== false;
-  const fields = isOpen ? [...Object.keys(properties), ...alsoReads] : null;
+  const { properties } = (schema?.items ?? request ?? {}) as { properties?: Record<string, TSchema> };
+  const fields = properties ? [...Object.keys(properties), ...alsoReads] : null;
   const reading = { fields, itemsMax: schema?.maxItems ?? 0 };
   readings.set(route, reading);
   return reading;

@@ -34,3 +34,9 @@ test("nothing is changed", async () => {
   ).toMatchObject(REFUSED);
   expect((await ws.client.get(`/automations/${id}`)).body).toMatchObject({ name: "Welcome", version: 1 });
 });
+
+test("what is like no field is ignored, as everywhere: clients send extras", async () => {
+  expect(await ws.client.post("/automations", { ...BODY, name: "Blue", colour: "blue" })).toMatchObject({
+    status: 201,
+  });
+});
