@@ -28,6 +28,7 @@ export type PageParts = {
 
 type Words = { title: string; text: string; button?: string };
 
+const METHODS = ["GET", "HEAD", "POST"];
 export const UNSUBSCRIBE_PATH = "/u/";
 export const CONFIRM_PATH = "/confirm/";
 const UNKNOWN: Words = {
@@ -40,10 +41,14 @@ const ELSEWHERE: Words = {
   text: "This request came from another site, so nothing was changed. Please open the link from the e-mail.",
 };
 
+type PageHandler = (parts: PageParts, exchange: Exchange) => Promise<Answer>;
+
 export function linkPages(parts: PageParts): ReadonlyMap<string, (exchange: Exchange) => Promise<Answer>> {
+  const answering = (shown: PageHandler) => async (exchange: Exchange) =>
+    METHODS.includes(exchange.method) ? shown(parts, exchange) : NO_SUCH_METHOD;
   return new Map([
-    [UNSUBSCRIBE_PATH, (exchange: Exchange) => unsubscribe(parts, exchange)],
-    [CONFIRM_PATH, (exchange: Exchange) => confirm(parts, exchange)],
+    [UNSUBSCRIBE_PATH, answering(unsubscribe)],
+    [CONFIRM_PATH, answering(confirm)],
   ]);
 }
 
@@ -150,6 +155,11 @@ const HEADERS = {
 const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:28rem;margin:15vh auto 0;padding:0 1.5rem;color:#1c2330;background:#fff}
 h1{font-size:1.4rem}button{font:inherit;padding:.6rem 1.4rem;border:0;border-radius:.4rem;background:#1c5fd4;color:#fff;cursor:pointer}
 @media(prefers-color-scheme:dark){body{color:#e4e8f0;background:#14181f}}`;
+
+const NO_SUCH_METHOD: Answer = {
+  ...page(405, { title: "Nothing was changed", text: "Please open the link from the e-mail." }),
+  headers: { ...HEADERS, Allow: METHODS.join(", ") },
+};
 
 function page(status: number, { title, text, button }: Words): Answer {
   const form = button ? `<form method="post"><button>${button}</button></form>` : "";
