@@ -72,7 +72,8 @@ export type Bench = {
   /** A folder that goes with the bench. */
   folder: string;
   endings: Endings;
-  role(name: RoleName, env?: Record<string, string>): Promise<Role>;
+  /** With more than one of its processes they share a port. */
+  role(name: RoleName, env?: Record<string, string>, processes?: number): Promise<Role>;
   /**
    * The watch itself costs a thousand wakings a second: what it costs elsewhere is not to be measured beside
    * it.
@@ -150,9 +151,10 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
     return { ...entry, url: `http://127.0.0.1:${port}`, stop, child };
   }
 
-  function startRole(name: RoleName, flags: readonly string[], more: Record<string, string>) {
+  function startRole(name: RoleName, flags: readonly string[], more: Record<string, string>, processes = 1) {
     const script = fileURLToPath(new URL("../dist/cli/postrider.js", import.meta.url));
-    return start(name, [...nodeFlags([name]), ...flags, script, "serve", "--role", name], more);
+    const args = [script, "serve", "--role", name, "--processes", String(processes)];
+    return start(name, [...nodeFlags([name]), ...flags, ...args], more);
   }
 
   return {
@@ -166,7 +168,8 @@ export async function startBench(circumstances: Circumstances, endings: Endings)
     keyring,
     folder,
     endings,
-    role: (name, more = {}) => startRole(name, profiling(circumstances.profiles, name), more),
+    role: (name, more = {}, processes = 1) =>
+      startRole(name, profiling(circumstances.profiles, name), more, processes),
     async watchedRole(name) {
       const flags = [...preloads({ watchesLoop: true }).execArgv, ...profiling(circumstances.profiles, name)];
       const { child, ...role } = await startRole(name, flags, {});

@@ -7,7 +7,7 @@ import { Agent as HttpAgent, request as requestHttp } from "node:http";
 import { Agent as HttpsAgent, request as requestHttps } from "node:https";
 import { after } from "./until.ts";
 
-const SOCKETS_MAX = 256;
+const CONNECTIONS_MAX = 256;
 const ANSWER_MS_MAX = 30_000;
 const NO_ANSWER = { status: 0, body: "" };
 /** Timers are this coarse: what has become due since the last look is sent at once. */
@@ -28,6 +28,8 @@ export type Arrivals = {
   signal?: AbortSignal;
   /** After so long a silence a request is given up. */
   answerMsMax?: number;
+  /** Connections at most: a request beyond them waits for one, and that counts. */
+  connections?: number;
 };
 export type Fired = { waits: number[]; failures: number; perSecond: number };
 
@@ -36,11 +38,11 @@ export type Fired = { waits: number[]; failures: number; perSecond: number };
  * a failure, and so is no answer.
  */
 export async function openLoop(
-  { rate, count, signal, answerMsMax = ANSWER_MS_MAX }: Arrivals,
+  { rate, count, signal, answerMsMax = ANSWER_MS_MAX, connections = CONNECTIONS_MAX }: Arrivals,
   next: (n: number) => Shot,
   onHit: (hit: Hit, n: number) => void = () => {},
 ): Promise<Fired> {
-  const pool = { keepAlive: true, maxSockets: SOCKETS_MAX, scheduling: "lifo" as const };
+  const pool = { keepAlive: true, maxSockets: connections, scheduling: "lifo" as const };
   const agents = { "http:": new HttpAgent(pool), "https:": new HttpsAgent(pool) };
   const waits: number[] = [];
   const answers: Promise<void>[] = [];

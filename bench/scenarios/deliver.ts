@@ -27,28 +27,33 @@ export type Delivered = {
   latency: [number, number][];
   /** Of the api. */
   url: string;
+  /** Ends the roles, for whoever wants to start others. */
+  stop(): Promise<void>;
 };
 
 /** In what a scenario differs from `deliver`. */
 export type Variant = {
   body?: string | readonly string[];
   workerEnv?: Record<string, string>;
+  apiProcesses?: number;
+  workers?: number;
   prepare?(workspace: Workspace): Promise<void>;
 };
 
 export async function deliverRun(
   bench: Bench,
   { seconds, tell }: Run,
-  { body = BATCH, workerEnv = {}, prepare = async () => {} }: Variant = {},
+  { body = BATCH, workerEnv = {}, apiProcesses = 1, workers = 1, prepare = async () => {} }: Variant = {},
 ): Promise<Delivered> {
   const workspace = await bench.workspace();
   await prepare(workspace);
   const { key } = workspace;
-  const [api] = await Promise.all([
-    bench.role("api"),
-    bench.role("deliver", workerEnv),
+  const roles = await Promise.all([
+    bench.role("api", {}, apiProcesses),
+    ...Array.from({ length: workers }, () => bench.role("deliver", workerEnv)),
     bench.role("keeper"),
   ]);
+  const [api] = roles;
   const url = `${api.url}/api/v1/emails/batch`;
   await load(bench, { url, key, body, connections: 4, seconds: WARMUP_SECONDS });
   await until(
@@ -67,7 +72,8 @@ export async function deliverRun(
   const acceptedPerSecond = (sent.perSecond * BATCH_EMAILS * mails) / (sent.requests * BATCH_EMAILS);
   const { failures: refused, unanswered, latency } = sent;
   const metered = meter.stop();
-  return { perSecond, acceptedPerSecond, mails, refused, unanswered, metered, latency, url: api.url };
+  const stop = async () => void (await Promise.all(roles.map((role) => role.stop())));
+  return { perSecond, acceptedPerSecond, mails, refused, unanswered, metered, latency, url: api.url, stop };
 }
 
 export async function delivered(bench: Bench): Promise<number> {

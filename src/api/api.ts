@@ -30,6 +30,7 @@ import type { Exchange } from "./exchange.ts";
 import { feedbackRoutes } from "./feedback.ts";
 import type { GateParts } from "./gate.ts";
 import { contactImportRoutes, Imports } from "./imports.ts";
+import { WorkOfRoutes } from "./inhand.ts";
 import { JsonParser } from "./jsonthread.ts";
 import { metricRoutes } from "./metrics.ts";
 import { openapi } from "./openapi.ts";
@@ -99,6 +100,7 @@ export async function startApi(parts: ApiParts): Promise<Api> {
     admit: (bearer) => sending.admitter.admit(bearer),
     router,
     parse: (body) => json.parse(body),
+    inHand: new WorkOfRoutes(),
     onUse: (caller) => sending.lastUsed.note(caller),
   };
   const server = await listen(parts, gate, links, contacts, requestLog);

@@ -122,7 +122,8 @@ export class CellServer {
       const match = parts.gate.router.find(exchange.method, exchange.path);
       if (match.kind !== "route") throw error;
       try {
-        return await handlePassed(parts, exchange, { route: match.route, call: { ...passed.call, caller } });
+        const again = { route: match.route, call: { ...passed.call, caller }, end: passed.end };
+        return await handlePassed(parts, exchange, again);
       } catch (next) {
         error = next;
       }

@@ -6,6 +6,7 @@ import type { Caller } from "../admission/admit.ts";
 import { ledgerSubmitter, ownSubmitter } from "../submit.ts";
 import { type HandlerParts, openHandlers } from "./api.ts";
 import { type KnownRequest, notRead, passKnown, SUSPENDED } from "./gate.ts";
+import { WorkOfRoutes } from "./inhand.ts";
 import type { Json } from "./json.ts";
 import { type Body, JsonParser } from "./jsonthread.ts";
 import { openapi } from "./openapi.ts";
@@ -41,6 +42,7 @@ class RefusedByRole {
 export function openConsoleDoor(parts: HandlerParts, onFault: (error: unknown) => void) {
   const handlers = openHandlers(parts, ledgerSubmitter, onFault);
   const { router } = handlers;
+  const inHand = new WorkOfRoutes();
   let json: JsonParser | null = null;
   const parse = (body: Body) => {
     json ??= new JsonParser(); // a thread, which most processes never need
@@ -51,13 +53,22 @@ export function openConsoleDoor(parts: HandlerParts, onFault: (error: unknown) =
     const isRead = request.method === "GET";
     if (caller.isSuspended && !isRead) throw new Refusal(SUSPENDED);
     let asked: AskedRoute = { name: "", erases: false };
-    const { route, call } = await passKnown({ router, parse }, request, caller, (found, query) => {
-      asked = askedRoute(found, query);
-      const refused = chaperone.refusal(asked);
-      if (refused) throw new RefusedByRole(refused);
-    });
-    await chaperone.before(asked);
-    return within(deadlineOf(route, parts.timeoutMs), isRead, () => route.handle(call));
+    const { route, call, end } = await passKnown(
+      { router, parse, inHand },
+      request,
+      caller,
+      (found, query) => {
+        asked = askedRoute(found, query);
+        const refused = chaperone.refusal(asked);
+        if (refused) throw new RefusedByRole(refused);
+      },
+    );
+    try {
+      await chaperone.before(asked);
+      return await within(deadlineOf(route, parts.timeoutMs), isRead, () => route.handle(call));
+    } finally {
+      end();
+    }
   }
 
   return {

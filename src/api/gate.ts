@@ -14,6 +14,7 @@ import { fieldPath } from "./check.ts";
 import type { BodyResult, Exchange } from "./exchange.ts";
 import { boundaryOf, type Form, parseForm } from "./form.ts";
 import type { RequestHead } from "./head.ts";
+import type { WorkOfRoutes } from "./inhand.ts";
 import { JSON_DEPTH_MAX, type Json, type NotJson } from "./json.ts";
 import type { Body, ParsedBody } from "./jsonthread.ts";
 import { refuseRepeated } from "./page.ts";
@@ -46,6 +47,7 @@ export type GateParts = {
   admit(bearer: Bearer): Promise<Admission>;
   router: Router;
   parse(body: Body): ParsedBody | Promise<ParsedBody>;
+  inHand: WorkOfRoutes;
   /** A request with a valid key: its last use. */
   onUse(caller: Caller): void;
 };
@@ -91,7 +93,12 @@ export type KnownRequest = {
   span?: TraceSpan | null;
 };
 
-export type PassedRequest = { route: Route; call: Call };
+export type PassedRequest = {
+  route: Route;
+  call: Call;
+  /** Called once its handler has ended, however that was. */
+  end(): void;
+};
 
 /** The request, ready for its handler; throws a Refusal otherwise. */
 export async function pass(parts: GateParts, exchange: Exchange): Promise<PassedRequest> {
@@ -122,7 +129,7 @@ function spanOf(
 
 /** What comes behind the key. `onRoute` may refuse the route, too. */
 export async function passKnown(
-  parts: Pick<GateParts, "router" | "parse">,
+  parts: Pick<GateParts, "router" | "parse" | "inHand">,
   exchange: KnownRequest,
   caller: Caller,
   onRoute: (route: Route, query: URLSearchParams) => void,
@@ -132,11 +139,23 @@ export async function passKnown(
   onRoute(route, query);
   checkPermission(route, caller, query);
   checkPlan(route, caller);
+  const { inHand } = parts;
+  const { workspaceId } = caller;
+  // before its body is read, which would be in vain; and again, since others may have come meanwhile
+  if (!inHand.hasRoom(route, workspaceId, Math.max(0, exchange.head.contentLength)))
+    throw new Refusal(unavailable("capacity"));
   const received = await readBody(route, exchange);
   const { size } = received;
-  const content = size === 0 ? NO_BODY : await contentOf(parts, route, caller, exchange, received);
-  if (route.query) refuseRepeated(query, route.query);
-  return { route, call: { caller, params, query, exchange, ...content, bodyBytes: size } };
+  const end = inHand.take(route, workspaceId, size);
+  if (!end) throw new Refusal(unavailable("capacity"));
+  try {
+    const content = size === 0 ? NO_BODY : await contentOf(parts, route, caller, exchange, received);
+    if (route.query) refuseRepeated(query, route.query);
+    return { route, call: { caller, params, query, exchange, ...content, bodyBytes: size }, end };
+  } catch (error) {
+    end();
+    throw error;
+  }
 }
 
 async function authenticate(parts: GateParts, exchange: Exchange): Promise<Caller> {

@@ -211,7 +211,7 @@ export async function answerOf(parts: ServerParts, exchange: Exchange): Promise<
 export async function handlePassed(
   parts: ServerParts,
   exchange: Exchange,
-  { route, call }: PassedRequest,
+  { route, call, end }: PassedRequest,
 ): Promise<Answer> {
   // a late answer is ignored, since the exchange is already answered
   const timer = setTimeout(
@@ -225,6 +225,7 @@ export async function handlePassed(
     return await route.handle(call);
   } finally {
     clearTimeout(timer);
+    end();
   }
 }
 

@@ -8,7 +8,7 @@ import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
 import { insist } from "../rig/insistent.ts";
 import { type OwnCluster, ownCluster } from "../rig/rediscluster.ts";
 import { missingRedis, until } from "../rig/redisserver.ts";
-import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
+import { type OwnDatabase, ownDatabase, services } from "../rig/services.ts";
 import { runsEnded, settled } from "../rig/settled.ts";
 import { openSink, type Sink } from "../rig/sink.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -35,7 +35,7 @@ describe.skipIf(missingRedis)(missingRedis ?? "on a cluster", () => {
   let engines: Engine[];
   let shops: Shop[];
   beforeAll(async () => {
-    [cluster, database, sink] = await Promise.all([ownCluster(), ownDatabase(), openSink()]);
+    [cluster, database, sink] = await Promise.all([ownCluster(services().folder), ownDatabase(), openSink()]);
     const options = {
       databaseUrl: database.url,
       redisUrl: cluster.url,

@@ -3,7 +3,7 @@ import { commandLine } from "../rig/command.ts";
 import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
 import { type OwnCluster, ownCluster } from "../rig/rediscluster.ts";
 import { REDIS_PROGRAMS } from "../rig/redisserver.ts";
-import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
+import { type OwnDatabase, ownDatabase, services } from "../rig/services.ts";
 import { settled } from "../rig/settled.ts";
 import { openSink, type Sink } from "../rig/sink.ts";
 import { mail } from "../rig/workspace.ts";
@@ -18,7 +18,11 @@ for (const { name, program, missing } of REDIS_PROGRAMS)
     let engine: Engine;
     let options: { databaseUrl: string; redisUrl: string; smtpUrl: string };
     beforeAll(async () => {
-      [cluster, database, sink] = await Promise.all([ownCluster(program), ownDatabase(), openSink()]);
+      [cluster, database, sink] = await Promise.all([
+        ownCluster(services().folder, program),
+        ownDatabase(),
+        openSink(),
+      ]);
       options = { databaseUrl: database.url, redisUrl: cluster.url, smtpUrl: sink.url };
       await commandLine(options).json("queue", "shards", "3");
       engine = await startEngine(["api", "deliver", "keeper", "automate"], { ...options, settings: PATIENT });

@@ -8,7 +8,6 @@ import { Redis } from "ioredis";
 import type { Daemon } from "../../src/embedded/daemon.ts";
 import { freePort } from "../../src/embedded/port.ts";
 import { killRedisServer, startRedisServer, until } from "./redisserver.ts";
-import { services } from "./services.ts";
 
 const NODE_TIMEOUT_MS = 1_000;
 const MASTERS = 3;
@@ -17,6 +16,8 @@ const RECONNECT_MS = 50;
 
 export type ClusterNode = {
   readonly port: number;
+  /** Of the process, which is another one after a restart. */
+  pid(): number;
   /** To ask it as a node. */
   readonly client: Redis;
   /** As a power cut would. */
@@ -39,8 +40,9 @@ export type OwnCluster = {
   stop(): Promise<void>;
 };
 
-export async function ownCluster(program = "redis-server"): Promise<OwnCluster> {
-  const folder = join(services().folder, `cluster-${randomUUID().slice(0, 8)}`);
+/** In a folder of its own below this one. */
+export async function ownCluster(parent: string, program = "redis-server"): Promise<OwnCluster> {
+  const folder = join(parent, `cluster-${randomUUID().slice(0, 8)}`);
   const nodes = await Promise.all(Array.from({ length: 2 * MASTERS }, () => startNode(folder, program)));
   const running = () => nodes.filter((node) => node.isRunning());
   const idOf = async (node: ClusterNode) => String(await node.client.cluster("MYID"));
@@ -131,6 +133,10 @@ async function startNode(folder: string, program: string): Promise<Node> {
   client.on("error", () => {}); // it is killed on purpose
   return {
     port,
+    pid() {
+      if (daemon === null) throw new Error("this node does not run");
+      return daemon.pid;
+    },
     busPort,
     client,
     isRunning: () => daemon !== null,

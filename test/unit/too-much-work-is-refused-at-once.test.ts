@@ -1,0 +1,88 @@
+/** How much work callers may have in hand, on a simulated server that does so much and no more. */
+import { beforeEach, expect, test } from "vitest";
+import { WorkInHand } from "../../src/api/inhand.ts";
+
+const ALWAYS = 32;
+const WORK = 60_000;
+const STEP_MS = 5;
+
+type Waiting = { since: number; end(): void };
+
+let now = 0;
+let work: WorkInHand;
+let line: Waiting[];
+/** Of those that were done. */
+let waits: number[];
+let refused: number;
+let credit: number;
+
+beforeEach(() => {
+  now = 0;
+  work = new WorkInHand(ALWAYS, () => now);
+  [line, waits, refused, credit] = [[], [], 0, 0];
+});
+
+/** So many requests of `caller` a second come, and so many a second are done in order, in groups. */
+function live(ms: number, coming: number, doing: number, { caller = "a", groupMs = STEP_MS } = {}): void {
+  for (const until = now + ms; now < until; ) {
+    now += STEP_MS;
+    for (let n = 0; n < arrivals(coming); n++) ask(caller);
+    credit = line.length === 0 ? 0 : credit + (doing * STEP_MS) / 1_000;
+    if (now % groupMs !== 0) continue;
+    for (; credit >= 1 && line.length > 0; credit--) {
+      const first = line.shift() as Waiting;
+      waits.push(now - first.since);
+      first.end();
+    }
+  }
+}
+
+function arrivals(perSecond: number): number {
+  const before = Math.floor(((now - STEP_MS) * perSecond) / 1_000);
+  return Math.floor((now * perSecond) / 1_000) - before;
+}
+
+function ask(caller: string): boolean {
+  const end = work.take(caller, WORK);
+  if (end) line.push({ since: now, end });
+  else refused++;
+  return end !== null;
+}
+
+test("nobody is refused while what comes is done", () => {
+  live(20_000, 180, 200, { groupMs: 150 });
+  expect(refused).toBe(0);
+});
+
+for (const doing of [60, 200, 1_000])
+  test(`of three times what is possible a third is done, within a second (${doing}/s)`, () => {
+    live(20_000, 3 * doing, doing, { groupMs: 150 });
+    expect(waits.length / 20).toBeGreaterThan(0.95 * doing);
+    waits.sort((a, b) => a - b);
+    expect(waits[Math.floor(waits.length * 0.99)]).toBeLessThan(1_000);
+  });
+
+test("after a pause of a store everything goes on as before", () => {
+  live(5_000, 150, 200);
+  live(3_000, 150, 0);
+  expect(line.length).toBeGreaterThanOrEqual(ALWAYS);
+  // who came first in the pause waited, later ones were told at once
+  expect(refused).toBeGreaterThan(100);
+  live(2_000, 150, 200);
+  refused = 0;
+  live(10_000, 150, 200);
+  expect(refused).toBe(0);
+});
+
+test("a neighbour finds room beside a caller that has too much in hand", () => {
+  live(5_000, 600, 200);
+  expect(ask("a") && ask("a") && ask("a") && ask("a") && ask("a")).toBe(false);
+  expect(ask("b")).toBe(true);
+});
+
+test("what is twice ended is ended once", () => {
+  const end = work.take("a", WORK) as () => void;
+  end();
+  end();
+  for (let n = 0; n < ALWAYS; n++) expect(ask("a")).toBe(true);
+});
