@@ -39,10 +39,12 @@ export function withFullTimes(sentence: string): string {
   return sentence.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, fullTime);
 }
 
+/** What begins now and takes five days ends "in 5d", and not in 4. */
 export function ago(at: string | number, now: number): string {
   const seconds = Math.round((new Date(at).getTime() - now) / 1000);
+  const whole = seconds < 0 ? Math.trunc : Math.round;
   for (const [unit, length] of SPANS)
-    if (Math.abs(seconds) >= length) return relative.format(Math.trunc(seconds / length), unit);
+    if (Math.abs(seconds) >= length) return relative.format(whole(seconds / length), unit);
   if (Math.abs(seconds) < 5) return "now";
   return relative.format(seconds, "second");
 }

@@ -230,3 +230,11 @@ export function Tabs({
     </div>
   );
 }
+
+/** A name of DNS, which is broken behind its dots where it must be. */
+export function Host({ name }: { name: string }) {
+  const labels = name.split(/(?<=\.)/);
+  return (
+    <span class="host">{labels.flatMap((label, n) => (n === 0 ? [label] : [<wbr key={n} />, label]))}</span>
+  );
+}

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { call } from "../call.ts";
 import { useGet } from "../hooks.ts";
-import { Badge, Card, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
+import { Badge, Card, Host, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Confirm, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { List } from "../parts/list.tsx";
 import { Table } from "../parts/table.tsx";
@@ -197,7 +197,7 @@ function WholeQueue() {
             name: "Destination",
             cell: ({ domain, last_reply }) => (
               <>
-                {domain ?? "the smarthost"}
+                {domain === null ? "the smarthost" : <Host name={domain} />}
                 <span class="narrow reply">{last_reply}</span>
               </>
             ),

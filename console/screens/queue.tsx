@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { call } from "../call.ts";
 import { useGet } from "../hooks.ts";
-import { Badge, Card, Empty, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
+import { Badge, Card, Empty, Host, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
 import { Confirm, Dialog, Do, Form, maybe, Text, textOf } from "../parts/form.tsx";
 import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
 import type { Column } from "../parts/table.tsx";
@@ -163,7 +163,7 @@ function columnsFor(
       name: "Destination",
       cell: ({ domain, last_reply }) => (
         <>
-          {domain ?? "the smarthost"}
+          {domain === null ? "the smarthost" : <Host name={domain} />}
           <span class="narrow reply">{last_reply}</span>
         </>
       ),

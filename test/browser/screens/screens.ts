@@ -13,6 +13,7 @@ import { openShop } from "./shop.ts";
 
 const FOLDER = fileURLToPath(new URL("../../../screens/", import.meta.url));
 const WIDTHS = [1_280, 390];
+const HEIGHT = 900;
 const DRESSES = ["light", "dark"] as const;
 
 if (CHROMIUM_PATH === null)
@@ -29,8 +30,8 @@ try {
   mkdirSync(FOLDER);
   for (const dress of DRESSES)
     for (const width of WIDTHS) {
-      const context = await browser.newContext({ colorScheme: dress, viewport: { width, height: 900 } });
-      await shoot(context, shown, `${dress}-${width}`);
+      const context = await browser.newContext({ colorScheme: dress, viewport: { width, height: HEIGHT } });
+      await shoot(context, shown, dress, width);
       await context.close();
     }
   shop.end();
@@ -39,7 +40,13 @@ try {
   await place.end();
 }
 
-async function shoot(context: BrowserContext, shown: readonly Screen[], suffix: string): Promise<void> {
+async function shoot(
+  context: BrowserContext,
+  shown: readonly Screen[],
+  dress: string,
+  width: number,
+): Promise<void> {
+  const suffix = `${dress}-${width}`;
   const { console_url, console_email, console_password } = place.ready;
   const page = await context.newPage();
   page.on("pageerror", (error) => process.stderr.write(`${error.stack}\n`));
@@ -51,6 +58,7 @@ async function shoot(context: BrowserContext, shown: readonly Screen[], suffix: 
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("heading", { name: "Emails", level: 1 }).waitFor();
   for (const { name, path, act } of shown) {
+    await page.setViewportSize({ width, height: HEIGHT });
     await page.goto(`${console_url}${path}`);
     await page.locator("h1").waitFor();
     await settled(page);
@@ -62,8 +70,15 @@ async function shoot(context: BrowserContext, shown: readonly Screen[], suffix: 
 
 /** The live stream never ends, so the network is never idle. */
 async function settled(page: Page): Promise<void> {
+  const { width } = page.viewportSize() ?? { width: 0 };
   await page.locator(".skeleton").first().waitFor({ state: "detached" });
-  for (const frame of await page.locator("iframe").all())
-    await frame.contentFrame().locator("body > *").first().waitFor();
+  const frames = await page.locator("iframe").all();
+  // frames out of sight are not drawn
+  if (frames.length > 0) await page.setViewportSize({ width, height: await heightOf(page) });
+  for (const frame of frames) await frame.contentFrame().locator("body > *").first().waitFor();
   await page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))");
+}
+
+function heightOf(page: Page): Promise<number> {
+  return page.evaluate<number>("document.documentElement.scrollHeight");
 }
