@@ -82,6 +82,8 @@ const COMMAND_BYTES_MAX = 1_024;
 /** What is asked for, as credentials, may be longer than a command. */
 const ASKED_BYTES_MAX = 12_288;
 const FAREWELL_MS = 1_000;
+/** `AUTH` names whom a relay believes to be the author (RFC 4954), which nobody here asks. */
+const MAIL_PARAMETER = /^(?:SIZE=\d{1,20}|BODY=(?:7BIT|8BITMIME)|SMTPUTF8|AUTH=\S*)$/i;
 const NOTHING = Buffer.alloc(0);
 const LF = 0x0a;
 const CR = 0x0d;
@@ -335,6 +337,10 @@ export class SmtpSession {
     if (this.#hasSender) return fault("503 5.5.1 there is a sender already");
     const parameters = /^FROM:\s?<[^<>]{0,320}>(.*)$/i.exec(rest)?.[1];
     if (parameters === undefined) return fault("501 5.5.4 MAIL FROM:<address>");
+    const unknown = parameters
+      .split(/\s+/)
+      .find((parameter) => parameter !== "" && !MAIL_PARAMETER.test(parameter));
+    if (unknown !== undefined) return fault("555 5.5.4 a parameter of MAIL FROM is not supported here");
     const size = /(?:^|\s)SIZE=(\d{1,20})/i.exec(parameters)?.[1];
     if (size !== undefined && Number(size) > limits.messageBytesMax)
       return fault("552 5.3.4 the message is too large");

@@ -263,3 +263,11 @@ test("a connection brings so many messages, and the next is asked to come anew",
   }
   expect(await client.say("MAIL FROM:<>")).toMatch(/^421/);
 });
+
+test("what was not offered is refused: a binary message would be cut at its first dot", async () => {
+  const client = await opened();
+  await client.say("EHLO a.example");
+  for (const parameters of ["BODY=BINARYMIME", "SIZE=10 BODY=BINARYMIME", "BODY", "SIZE=x", "HOLDFOR=10"])
+    expect(await client.say(`MAIL FROM:<> ${parameters}`)).toMatch(/^555 5\.5\.4/);
+  expect(await client.say("MAIL FROM:<> size=10 BODY=8BITMIME SMTPUTF8 AUTH=<>")).toMatch(/^250/);
+});
