@@ -17,6 +17,7 @@ import {
   problem,
   problemOf,
   Refusal,
+  refuse as refusalOf,
   unavailable,
 } from "./problem.ts";
 import { type Answer, isOfApi, type Route, withoutSpareSlashes } from "./routes.ts";
@@ -47,6 +48,8 @@ const DRAIN_SILENCE_MS = 300;
 const DRAIN_LOOK_MS = 20;
 const EXCLUSIVE_PORT = 1;
 const SHARED_PORT = 0;
+
+const READING = ["GET", "HEAD"];
 
 export const READY_PATH = "/readyz";
 export const HEALTH_PATH = "/healthz";
@@ -198,13 +201,19 @@ export function openPage({ open }: ServerParts, { method, path }: Exchange): Ope
 
 export async function answerOf(parts: ServerParts, exchange: Exchange): Promise<Answer> {
   const open = openPage(parts, exchange);
-  if (open) return open(exchange);
+  if (open) return READING.includes(exchange.method) ? open(exchange) : refuseMethod(exchange);
   if (!isOfApi(exchange.path)) {
     for (const [prefix, page] of parts.openBelow) if (exchange.path.startsWith(prefix)) return page(exchange);
     const found = problem("not_found", `There is nothing at ${exchange.path}. The API is under /api/v1.`);
     return { status: found.status, body: bodyOf(found) };
   }
   return handlePassed(parts, exchange, await pass(parts.gate, exchange));
+}
+
+function refuseMethod({ method }: Exchange): never {
+  throw refusalOf("method_not_allowed", `${method} is not allowed here. Allowed: ${READING.join(", ")}.`, {
+    headers: { Allow: READING.join(", ") },
+  });
 }
 
 /** By the handler of its route, within the time that it has. */
@@ -255,5 +264,5 @@ export function deadlineOf({ commits }: Route, timeoutMs: number): number {
 
 /** The request changes nothing, so it may be repeated. */
 function isRead({ method }: Exchange): boolean {
-  return method === "GET" || method === "HEAD";
+  return READING.includes(method);
 }

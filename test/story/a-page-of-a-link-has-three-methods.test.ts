@@ -19,3 +19,12 @@ test.each(["GET", "HEAD", "POST"])("%s asks for a valid link", async (method) =>
   for (const path of ["/u/x", "/confirm/x"])
     expect((await fetch(api.url + path, { method })).status).toBe(404);
 });
+
+test("what can only be read is 405 to whoever sends something", async () => {
+  for (const path of ["/healthz", "/readyz", "/openapi.json"])
+    for (const method of ["POST", "PUT", "DELETE", "OPTIONS"]) {
+      const { status, headers } = await fetch(api.url + path, { method });
+      expect([status, headers.get("allow")], `${method} ${path}`).toEqual([405, "GET, HEAD"]);
+    }
+  expect((await fetch(`${api.url}/healthz`, { method: "HEAD" })).status).toBe(200);
+});
