@@ -98,7 +98,7 @@ function wordingOf({ kind, capturedAt, wording, textVersion }: Consent): string[
 }
 
 export async function importFile(context: Context, file: string, options: ImportOptions): Promise<void> {
-  requireSecret(context);
+  const secret = await requireSecret(context);
   if (!existsSync(file)) throw new CommandError(`There is no file ${file}.`);
   const { workspaceId, id: audienceId } = await audienceOf(context, options.audience);
   const size = statSync(file).size;
@@ -106,7 +106,7 @@ export async function importFile(context: Context, file: string, options: Import
   const before = options.restart ? null : mark.read();
   const commit = contactCommit(
     { connect: context.connectCommits, timeoutMs: COMMIT_MS_MAX },
-    addressHasher(context.config.secret as string),
+    addressHasher(secret),
   );
   const parts: ImportParts = {
     commit,

@@ -10,6 +10,7 @@ import type { Clock } from "../clock.ts";
 import { type Config, childEnv, homeFolder, loadConfig } from "../config.ts";
 import { type Cell, cellNamed, cellsOf } from "../process/cells.ts";
 import { recordClock } from "../process/recordclock.ts";
+import { expectSecret } from "../process/secret.ts";
 import { postgresAt, redisAt, storeTrouble, UNREACHABLE_EXIT, unreachable } from "../process/unreachable.ts";
 import { connectRecord, type Sql } from "../record/db/connect.ts";
 import { clockTime } from "../record/db/time.ts";
@@ -116,9 +117,10 @@ export async function withContext<T>(
   }
 }
 
-/** The secret that keys are made under. */
-export function requireSecret({ config }: Context): string {
+/** The secret of the engine: what a command makes under another one, no process could use. */
+export async function requireSecret({ config, sql }: Context): Promise<string> {
   if (config.secret === null)
     throw new CommandError("POSTRIDER_SECRET is not set. Set it to the value that the engine runs with.");
+  await expectSecret(sql, config.secret);
   return config.secret;
 }

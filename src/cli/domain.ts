@@ -77,7 +77,7 @@ export async function rotate(context: Context, domain: string, options: NewOptio
 }
 
 async function enter(context: Context, domain: string, options: NewOptions): Promise<void> {
-  const secret = requireSecret(context);
+  const secret = await requireSecret(context);
   const { sql, clock } = context;
   const { workspace: workspaceId, selector = newSelector(), now = false } = options;
   const privateKey = options.key ?? (await makeKey(algorithmOf(options)));

@@ -38,7 +38,7 @@ function idIn(what: string): string | null {
 }
 
 async function findMarked(context: Context, mark: string, options: FindOptions): Promise<void> {
-  const markOf = workspaceMarker(requireSecret(context));
+  const markOf = workspaceMarker(await requireSecret(context));
   const marked = (await listWorkspaces(context.sql)).filter(({ id }) => markOf(id) === mark);
   say(
     options,

@@ -21,7 +21,7 @@ type CreateKeyOptions = OutputOptions & {
 };
 
 export async function create(context: Context, options: CreateKeyOptions) {
-  requireSecret(context);
+  await requireSecret(context);
   const preset = options.preset && PRESETS[options.preset];
   const permissions = options.permission ?? preset?.permissions;
   if (!permissions) throw new CommandError("A key needs permissions: give --permission or --preset.");

@@ -85,7 +85,7 @@ async function signFor(
   from: Mailbox,
   message: Buffer,
 ): Promise<Buffer> {
-  const signer = new Signer({ sql: context.sql, sealer: new Sealer(requireSecret(context)) });
+  const signer = new Signer({ sql: context.sql, sealer: new Sealer(await requireSecret(context)) });
   const signed = await signer.sign(workspaceId, from.domain, message);
   if (!Buffer.isBuffer(signed)) throw new CommandError(signed.text);
   return signed;

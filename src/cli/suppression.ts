@@ -45,7 +45,7 @@ export async function add(context: Context, email: string, options: AddOptions):
   const { workspace } = options;
   const wish = wishOf(email, options);
   const now = context.clock.now();
-  const entry = entryOf(addressHasher(requireSecret(context)), workspace, wish, now);
+  const entry = entryOf(addressHasher(await requireSecret(context)), workspace, wish, now);
   if (!entry) throw new CommandError(`${email} is no e-mail address.`);
   const [id] = await suppress(context.sql, [entry], now);
   say(options, { id, email: entry.email, reason: entry.reason }, `${entry.email} is suppressed.`);
@@ -54,14 +54,19 @@ export async function add(context: Context, email: string, options: AddOptions):
 export async function remove(context: Context, what: string, options: SuppressionOf): Promise<void> {
   const { workspace } = options;
   const { sql, clock } = context;
-  const [undone] = await undoSuppressions(sql, workspace, [keyOf(context, what)], new Date(clock.now()));
+  const [undone] = await undoSuppressions(
+    sql,
+    workspace,
+    [await keyOf(context, what)],
+    new Date(clock.now()),
+  );
   if (!undone) throw new CommandError(`${what} is not suppressed in this workspace.`);
   say(options, { id: undone.id, deleted: true }, `${what} may be written to again.`);
 }
 
 export async function importFile(context: Context, file: string, options: SuppressionOf): Promise<void> {
   const { workspace } = options;
-  const hashOf = addressHasher(requireSecret(context));
+  const hashOf = addressHasher(await requireSecret(context));
   const counts = { suppressed: 0, skipped: 0 };
   let chunk: Entry[] = [];
   const write = async (): Promise<void> => {
@@ -110,11 +115,11 @@ function wishOf(
   return { email, reason, scope: readable, evidence: evidence || null };
 }
 
-function keyOf(context: Context, what: string): SuppressionKey {
+async function keyOf(context: Context, what: string): Promise<SuppressionKey> {
   if (isUuid(what)) return { id: what.toLowerCase() };
   const mailbox = parseMailbox(what);
   if (!mailbox) throw new CommandError(`${what} is no e-mail address and no id.`);
-  return { hash: addressHasher(requireSecret(context))(identity(mailbox.address)) };
+  return { hash: addressHasher(await requireSecret(context))(identity(mailbox.address)) };
 }
 
 function shown({ id, email, reason, scope, evidence, createdAt }: Suppression) {

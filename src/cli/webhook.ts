@@ -38,7 +38,7 @@ type SendAgainOptions = WebhookOf & { event?: EventName; failed?: boolean; since
 export async function add(context: Context, url: string, options: AddEndpointOptions): Promise<void> {
   const { workspace, events = null, ed25519 = false } = options;
   const wish = { endpoint: url, events, hasKeyPair: ed25519 };
-  const added = await addEndpoint(partsOf(context), workspace, wish, context.clock.now());
+  const added = await addEndpoint(await partsOf(context), workspace, wish, context.clock.now());
   if ("isUnknown" in added) throw unknownWorkspace(workspace);
   if ("fault" in added) {
     const { field, words } = added.fault;
@@ -97,7 +97,7 @@ async function setStatus(
 
 export async function rotate(context: Context, id: string, options: WebhookOf): Promise<void> {
   const key = keyOf(id, options);
-  const fresh = await rotateSecrets(partsOf(context), key, context.clock.now());
+  const fresh = await rotateSecrets(await partsOf(context), key, context.clock.now());
   if (!fresh) throw unknownWebhook(key);
   if ("refusal" in fresh) throw new CommandError(fresh.refusal);
   const { secret, publicKey } = fresh;
@@ -179,9 +179,9 @@ function keyOf(id: string, { workspace }: WebhookOf): WebhookKey {
   return { workspaceId: workspace, id };
 }
 
-function partsOf(context: Context) {
+async function partsOf(context: Context) {
   const { sql, config } = context;
-  const sealer = new SecretSealer(requireSecret(context));
+  const sealer = new SecretSealer(await requireSecret(context));
   return { sql, sealer, rules: egressRules(config.webhookNetworksAllowed) };
 }
 

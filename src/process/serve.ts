@@ -9,13 +9,11 @@ import type { Server } from "../api/server.ts";
 import { PolicyInForce } from "../capacity/inforce.ts";
 import { atMost, type Clock } from "../clock.ts";
 import { type Config, ConfigError } from "../config.ts";
-import { secretDigest } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { Looks } from "../record/db/looks.ts";
 import { migrate } from "../record/db/migrate.ts";
 import { OverloadState } from "../record/mail/overload.ts";
 import { QueueShards } from "../record/mail/queueshards.ts";
-import { keepSecretDigest } from "../record/workspaces/secretcheck.ts";
 import { ROLES, type Role } from "../rules/roles.ts";
 import { openTraces } from "../trace.ts";
 import { RecordCells } from "./cellfinder.ts";
@@ -26,6 +24,7 @@ import { isLoopback, type MetricsServer, startMetrics } from "./metrics.ts";
 import type { AllCells } from "./roles/allcells.ts";
 import type { RoleParts } from "./roles/parts.ts";
 import { expectSmarthost } from "./roles/smarthost.ts";
+import { expectSecret } from "./secret.ts";
 import { Stores } from "./stores.ts";
 
 /**
@@ -348,14 +347,6 @@ async function openPolicy(
   });
   await policy.open();
   return policy;
-}
-
-/** With another secret no key would be known, no link hold and no signing key open. */
-async function expectSecret(sql: Sql, secret: string): Promise<void> {
-  if (!(await keepSecretDigest(sql, secretDigest(secret))))
-    throw new ConfigError(
-      "POSTRIDER_SECRET is not the secret that this database belongs to. Set the one that its keys were made with.",
-    );
 }
 
 /** Roles that write links or mails of their own. */

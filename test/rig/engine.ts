@@ -13,10 +13,11 @@ import type { RedisClient } from "../../src/redis/scripts.ts";
 import type { Overrides, Plan } from "../../src/rules/plans.ts";
 import type { Role } from "../../src/rules/roles.ts";
 import { services } from "./services.ts";
-import { freshWorkspace, type TestWorkspace } from "./workspace.ts";
+import { freshWorkspace, SECRET, type TestWorkspace } from "./workspace.ts";
 
 const LOOK_MS_MAX = 5_000;
-export const SERVER_SECRET = "a secret of the tests, long enough";
+/** The same, since a database belongs to one. */
+export const SERVER_SECRET = SECRET;
 
 export type EngineOptions = {
   databaseUrl?: string;
