@@ -22,6 +22,7 @@ import {
 } from "../record/automations/runs.ts";
 import { RUNS_SHOWN } from "./commands/limits.ts";
 import type { Context } from "./context.ts";
+import { whyUnreadable } from "./files.ts";
 import { CommandError, type OutputOptions, say, table, time } from "./print.ts";
 
 type InWorkspace = OutputOptions & { workspace: string };
@@ -49,8 +50,8 @@ function readDocument(file: string): unknown {
   let text: string;
   try {
     text = readFileSync(file, "utf8");
-  } catch {
-    throw new CommandError(`The file ${file} cannot be read.`);
+  } catch (error) {
+    throw new CommandError(whyUnreadable(file, error));
   }
   try {
     return JSON.parse(text);

@@ -5,12 +5,13 @@ import { readFileSync, statSync } from "node:fs";
 import { Readable } from "node:stream";
 import { csvRecords } from "../audience/csv.ts";
 import { parseJson } from "../capacity/policyfile.ts";
-import { codeOf, messageOf } from "../caught.ts";
+import { messageOf } from "../caught.ts";
 import { DAY_MS } from "../clock.ts";
 import { COUNTS_KEPT_DAYS } from "../record/workspaces/caps.ts";
 import { ownersOf } from "../record/workspaces/domains.ts";
 import { type NewPostmasterDay, putPostmasterDays } from "../record/workspaces/evidence.ts";
 import type { Context } from "./context.ts";
+import { whyUnreadable } from "./files.ts";
 import { CommandError, type OutputOptions, say } from "./print.ts";
 
 const FILE_BYTES_MAX = 64 * 1_048_576;
@@ -85,10 +86,7 @@ function textOf(file: string): string {
     return text.startsWith(BYTE_ORDER_MARK) ? text.slice(BYTE_ORDER_MARK.length) : text;
   } catch (error) {
     if (error instanceof CommandError) throw error;
-    const isFolder = codeOf(error) === "EISDIR";
-    throw new CommandError(
-      isFolder ? `${file} is a folder.` : `${file} cannot be read: ${messageOf(error)}.`,
-    );
+    throw new CommandError(whyUnreadable(file, error));
   }
 }
 

@@ -31,6 +31,7 @@ import { contactCommit } from "../record/contacts/commit.ts";
 import { holdContacts, listConsents } from "../record/contacts/contacts.ts";
 import type { Consent, GivenConsent } from "../rules/contact.ts";
 import { type Context, requireSecret } from "./context.ts";
+import { expectReadable, whyUnwritable } from "./files.ts";
 import {
   CommandError,
   complain,
@@ -99,7 +100,7 @@ function wordingOf({ kind, capturedAt, wording, textVersion }: Consent): string[
 
 export async function importFile(context: Context, file: string, options: ImportOptions): Promise<void> {
   const secret = await requireSecret(context);
-  if (!existsSync(file)) throw new CommandError(`There is no file ${file}.`);
+  expectReadable(file);
   const { workspaceId, id: audienceId } = await audienceOf(context, options.audience);
   const size = statSync(file).size;
   const mark = new Bookmark(`${file}.progress`, { audienceId, size, head: headOf(file) });
@@ -151,10 +152,9 @@ export async function exportFile(
     if (file !== undefined) await pipeline(lines, createWriteStream(file));
     else await pipeline(process.stdout.isTTY ? shownLines(lines) : lines, process.stdout, { end: false });
   } catch (error) {
-    const [code, message] = [codeOf(error), messageOf(error)];
-    if (file === undefined && code === "EPIPE") return; // whoever listened has had enough
+    if (file === undefined && codeOf(error) === "EPIPE") return; // whoever listened has had enough
     if (file === undefined || !["open", "write", "close"].includes(syscallOf(error) ?? "")) throw error;
-    throw new CommandError(`${file} cannot be written: ${message}.`);
+    throw new CommandError(whyUnwritable(file, error));
   }
 }
 

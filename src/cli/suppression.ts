@@ -14,6 +14,7 @@ import {
 import { SUPPRESSION_REASONS, type SuppressionReason } from "../rules/suppression.ts";
 import { type Entry, entryOf, readScope, SCOPE_OF_ALL, suppress, type Wish } from "../suppression/entry.ts";
 import { type Context, requireSecret } from "./context.ts";
+import { expectReadable } from "./files.ts";
 import { CommandError, type OutputOptions, print, printJson, say, table } from "./print.ts";
 
 const LINES_SHOWN = 100;
@@ -66,6 +67,7 @@ export async function remove(context: Context, what: string, options: Suppressio
 
 export async function importFile(context: Context, file: string, options: SuppressionOf): Promise<void> {
   const { workspace } = options;
+  expectReadable(file);
   const hashOf = addressHasher(await requireSecret(context));
   const counts = { suppressed: 0, skipped: 0 };
   let chunk: Entry[] = [];

@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { messageOf } from "../../caught.ts";
 import { type PrivateKey, readDomain, readKey, readSelector } from "../../domain/key.ts";
+import { whyUnreadable } from "../files.ts";
 import { runsWithStores } from "./runs.ts";
 import { ofWorkspace } from "./workspace.ts";
 
@@ -91,8 +92,14 @@ function readLabel(text: string): string {
 }
 
 function readKeyFile(file: string): PrivateKey {
+  let text: string;
   try {
-    return readKey(readFileSync(file, "utf8"));
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    throw new InvalidArgumentError(whyUnreadable(file, error));
+  }
+  try {
+    return readKey(text);
   } catch (error) {
     throw new InvalidArgumentError(messageOf(error));
   }
