@@ -6,6 +6,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Keyring } from "../admission/keyring.ts";
 import { Reservations } from "../admission/reserve.ts";
+import { messageOf } from "../caught.ts";
 import type { Clock } from "../clock.ts";
 import { type Config, childEnv, homeFolder, loadConfig } from "../config.ts";
 import { type Cell, cellNamed, cellsOf } from "../process/cells.ts";
@@ -30,6 +31,8 @@ export type Context = {
   keyring: Keyring;
   reservations: Reservations;
   clock: Clock;
+  /** For a command that goes on without Redis: why it has none. */
+  whyNoRedis(error: unknown): string;
 };
 
 type ReadyContext = {
@@ -107,7 +110,8 @@ export async function withContext<T>(
     const keyring = new Keyring({ redis, sql, serverSecret: secret ?? "", clock });
     const reservations = new Reservations(redis, sql, clock);
     const connectCommits = () => connectRecord(databaseUrl, "commits", COMMAND_MS_MAX);
-    return await run({ config, sql, connectCommits, redis, keyring, reservations, clock });
+    const whyNoRedis = (error: unknown) => messageOf(storeTrouble(error, stores) ?? error);
+    return await run({ config, sql, connectCommits, redis, keyring, reservations, clock, whyNoRedis });
   } catch (error) {
     throw storeTrouble(error, stores) ?? error;
   } finally {

@@ -1,6 +1,6 @@
 /** `postrider queue`: what is on its way and what is stuck, and what to do about it, by destination. */
 import { parseMailbox } from "../address.ts";
-import { type DomainFigures, readFigures, type SendingDomain, sendingNow } from "../delivery/figures.ts";
+import { readFigures, type SendingDomain, sendingNow } from "../delivery/figures.ts";
 import {
   listHolds,
   loadShaping,
@@ -19,20 +19,26 @@ import { SMARTHOST } from "../shaping/shaping.ts";
 import type { Context } from "./context.ts";
 import { CommandError, type OutputOptions, say, table } from "./print.ts";
 
-type ShownQueue = QueueView & { sending: readonly SendingDomain[] };
+/** `sending` is null while Redis, which has it, cannot be used. */
+type ShownQueue = QueueView & { sending: readonly SendingDomain[] | null };
 type RetryOptions = OutputOptions & { workspace?: string; domain?: string };
 type SuspendOptions = OutputOptions & { for?: number; reason: string };
 type CancelOptions = OutputOptions & { workspace: string; domain?: string };
 type BounceOptions = OutputOptions & { reason: string; yes?: boolean };
 
-export async function show({ sql, redis, clock }: Context, options: OutputOptions): Promise<void> {
+export async function show(context: Context, options: OutputOptions): Promise<void> {
+  const { sql, redis, clock } = context;
   const [view, figures] = await Promise.all([
     viewQueue(sql),
     // what is stuck shows without Redis, too
-    readFigures(redis, clock.now()).catch(() => new Map<string, DomainFigures>()),
+    readFigures(redis, clock.now()).catch(context.whyNoRedis),
   ]);
-  const shown = { ...view, sending: sendingNow(figures) };
-  say(options, shown, text(shown));
+  if (typeof figures !== "string") {
+    const shown = { ...view, sending: sendingNow(figures) };
+    return say(options, shown, text(shown));
+  }
+  const shown = { ...view, sending: null };
+  say(options, shown, `${text(shown)}\n\nWhat is being sent is not known: ${figures}`);
 }
 
 export async function suspend(context: Context, text: string, options: SuspendOptions): Promise<void> {
@@ -145,7 +151,7 @@ function text({ bags, emails, replies, destinations, holds, sending }: ShownQueu
     one.next_attempt_at?.toISOString() ?? "when resumed",
     one.last_reply,
   ]);
-  const active = sending.map((one) => [
+  const active = (sending ?? []).map((one) => [
     one.domain,
     one.in_flight,
     one.delivered_per_minute,
@@ -168,6 +174,8 @@ function text({ bags, emails, replies, destinations, holds, sending }: ShownQueu
     [held, ["destination", "is", "until", "waiting", "source", "set by", "reason"]],
   ];
   const shown = tables.filter(([rows]) => rows.length > 0).map(([rows, head]) => table(rows, head));
-  const rest = shown.length > 0 ? shown : ["No mail is being sent, deferred or suspended."];
+  const none =
+    sending === null ? "No mail is deferred or suspended." : "No mail is being sent, deferred or suspended.";
+  const rest = shown.length > 0 ? shown : [none];
   return [table(counts, ["", ""]).trimStart(), ...rest].join("\n\n");
 }

@@ -72,6 +72,20 @@ test("Redis, by a command that needs it, and one that does not need it is served
   );
 });
 
+test("the queue shows what is stuck without Redis, and says that it does not know what is being sent", async () => {
+  const { postrider, json } = commandLine({
+    databaseUrl: database.url,
+    redisUrl: `redis://:hidden@127.0.0.1:${closed}`,
+  });
+  expect(await json("queue")).toMatchObject({ emails: { deferred: 0 }, sending: null });
+  const { status, out } = await postrider("queue");
+  expect(status).toBe(0);
+  expect(out).toContain(
+    `What is being sent is not known: Redis at 127.0.0.1:${closed} (REDIS_URL) refuses connections. Is it running?`,
+  );
+  expect(out).toContain("No mail is deferred or suspended.");
+});
+
 test("the doctor says of each which setting names it", async () => {
   const { postrider } = commandLine({
     databaseUrl: `postgres://127.0.0.1:${closed}/none`,
