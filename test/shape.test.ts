@@ -169,6 +169,21 @@ test("a type name has one meaning", () => {
   );
 });
 
+test("what is exported is used", () => {
+  const words = [...src, ...bench, ...tests].flatMap(({ text }) => text.match(/\w+/g) ?? []);
+  const counts = new Map<string, number>();
+  for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
+  const named = /^export (?:async |abstract )*(?:const|function\*?|class|type) (\w+)/gm;
+  hold(
+    "Remove it: its name stands nowhere else.",
+    src.flatMap(({ path, text }) =>
+      [...text.matchAll(named)]
+        .filter(([, name]) => counts.get(name as string) === 1)
+        .map(([, name]) => `${path}: ${name}`),
+    ),
+  );
+});
+
 test("no file is in a cycle of imports, types included", () => {
   hold("Move what both need into a file of its own.", cyclesIn([...src, ...bench, ...tests]));
 });

@@ -8,8 +8,6 @@ import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { bytes, integer, omit, oneOf, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 
-export type ReportSource = "return_path" | "feedback_address" | "tls_report" | "api";
-
 const newReportRow = {
   id: text,
   source: oneOf("return_path", "feedback_address", "tls_report", "api"),

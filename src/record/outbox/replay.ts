@@ -58,7 +58,6 @@ export async function listAttempts(
     order by a.id ${direction}`;
 }
 
-export type EventState = "success" | "pending" | "attempting" | "failed";
 const listedEventRow = {
   sequence: integer,
   subjectId: text,

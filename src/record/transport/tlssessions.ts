@@ -4,7 +4,7 @@
  */
 import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql } from "../db/connect.ts";
-import { arrayOf, integer, onlyRow, type RowOf, text, typed } from "../db/rowshape.ts";
+import { arrayOf, integer, type RowOf, text, typed } from "../db/rowshape.ts";
 
 const tlsSessionsRow = {
   day: integer,
@@ -112,13 +112,4 @@ export async function dropOldTlsSessions(sql: Sql, beforeDay: number, most: numb
     delete from tls_sessions where ctid in (
       select ctid from tls_sessions where day < ${beforeDay} limit ${most} for update skip locked)`;
   return dropped.count;
-}
-
-/** How many reports were sent, and how many of them could not be. */
-export async function countTlsReports(sql: Sql): Promise<{ due: number; failed: number }> {
-  const rows = await typed(sql, { due: integer, failed: integer })`
-    select count(*) filter (where due_at is not null)::int as due,
-           count(*) filter (where due_at is null and result like 'given up%')::int as failed
-    from tls_report_out`;
-  return onlyRow(rows);
 }

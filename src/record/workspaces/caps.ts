@@ -116,7 +116,6 @@ const postmasterDayRow = {
   reputation: orNull(oneOf("high", "medium", "low", "bad")),
 };
 export type PostmasterDay = RowOf<typeof postmasterDayRow>;
-export type PostmasterReputation = "high" | "medium" | "low" | "bad";
 
 /**
  * A source is where events come from that somebody else may cause: the domain of a receiver. What was
