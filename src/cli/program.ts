@@ -53,12 +53,14 @@ export async function makeProgram(word = ""): Promise<Command> {
       command.addHelpText("after", `\nExample:\n  postrider ${path} ${example}`.trimEnd());
     const help = `postrider help ${path}`.trimEnd();
     command.configureOutput({
-      outputError: (text, write) => write(`${oneSentence(text)} See \`${help}\`.\n`),
+      outputError: (text, write) => write(`${oneSentence(inOurWords(text))} See \`${help}\`.\n`),
     });
     command.exitOverride();
     nameUnknownOptionFirst(command);
-    for (const option of command.options)
+    for (const option of command.options) {
       if (typeof option.defaultValue === "object") option.defaultValueDescription ??= "none";
+      if (option.mandatory) option.description += " (required)";
+    }
   }
   return program;
 }
@@ -113,6 +115,16 @@ export function everyCommand(command: Command): Command[] {
 export function pathOf(command: Command): string {
   const { parent } = command;
   return parent ? `${pathOf(parent)} ${command.name()}`.trimStart() : "";
+}
+
+/** Commander calls a value a command-argument value, or an argument of an option. */
+function inOurWords(text: string): string {
+  return text
+    .replace(
+      /^error: command-argument value '([\s\S]*?)' is invalid for argument '([^']+)'\./,
+      "error: '$1' is invalid for <$2>.",
+    )
+    .replace(/^error: option '([^']+)' argument '([\s\S]*?)' is invalid\./, "error: '$2' is invalid for $1.");
 }
 
 function oneSentence(text: string): string {

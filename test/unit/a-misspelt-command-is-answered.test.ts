@@ -47,11 +47,28 @@ test.each([
   ],
   [
     ["workspace", "suspend", "5"],
-    `error: command-argument value '5' is invalid for argument 'id'. It must be a UUID, such as ${ID}. See \`postrider help workspace suspend\`.`,
+    `error: '5' is invalid for <id>. It must be a UUID, such as ${ID}. See \`postrider help workspace suspend\`.`,
   ],
   [
     ["webhook", "replay", ID, "--workspace", ID, "--since", "2026-11-20 20:07"],
-    "error: option '--since <time>' argument '2026-11-20 20:07' is invalid. It must be a time with an offset, such as 2026-11-20T20:07:38Z, or a day such as 2026-11-20. See `postrider help webhook replay`.",
+    "error: '2026-11-20 20:07' is invalid for --since <time>. It must be a time with an offset, such as 2026-11-20T20:07:38Z, or a day such as 2026-11-20. See `postrider help webhook replay`.",
+  ],
+  // read when the command runs, and by Commander: the same words
+  [
+    ["caps", "policy", "diff", "missing.json"],
+    "error: 'missing.json' is invalid for <file>. missing.json: There is no such file. See `postrider help caps policy diff`.",
+  ],
+  [
+    ["workspace", "create", "--name", "Shop", "--plan", "gold"],
+    "error: 'gold' is invalid for --plan <plan>. It must be one of free, essentials, standard, pro. See `postrider help workspace create`.",
+  ],
+  [
+    ["key", "create", "--workspace", ID, "--preset", "most"],
+    "error: 'most' is invalid for --preset <name>. Allowed choices are full, audience, sending. See `postrider help key create`.",
+  ],
+  [
+    ["serve", "--role", ""],
+    "error: '' is invalid for --role <roles>. '' is not a role. The roles are api, deliver, automate, inbound, submission, webhooks, console, keeper. See `postrider help serve`.",
   ],
   [["help", "wrkspace"], "error: unknown command 'wrkspace' (Did you mean workspace?) See `postrider help`."],
   [
@@ -72,6 +89,19 @@ test("help of a command is that of its own options, with an example", async () =
   expect(out).toContain("--owner-email");
   expect(out).toContain("Example:\n  postrider workspace create --name Shop");
   expect((await run("help")).out).toContain("workspace");
+});
+
+test("help says what is required, and a default once", async () => {
+  const { out } = await run("help", "workspace", "create");
+  expect(out).toMatch(/--name <name> +a display name \(required\)/);
+  expect(out).not.toMatch(/--owner-email[^\n]*\n?[^\n]*\(required\)/);
+  for (const { options } of everyCommand(await makeProgram()))
+    for (const { flags, description, defaultValue, defaultValueDescription } of options) {
+      const shown = defaultValueDescription ?? defaultValue;
+      if (shown === undefined) continue;
+      expect(description, flags).not.toContain("default:");
+      expect(shown, flags).not.toBe("");
+    }
 });
 
 test("help is asked for beside a mistake, too", async () => {

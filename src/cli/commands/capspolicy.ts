@@ -1,6 +1,6 @@
 /** `postrider caps policy`, as it is typed. */
 import { userInfo } from "node:os";
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { readAuthor, readReason } from "./authored.ts";
 import { reads, runsWithStores } from "./runs.ts";
 import { readCount } from "./simulate.ts";
@@ -31,7 +31,7 @@ export function policyCommand(): Command {
   command
     .command("shadow")
     .argument("<file|off>", "a policy file, or `off`", reads(actions, "readShadow"))
-    .option("--by <name>", "who, for the record; default: the user of this shell", readAuthor, shellUser())
+    .addOption(authorOption())
     .option("--json", "print JSON")
     .description("judge a policy beside the one in force, without effect: see `caps compare`")
     .action(runsWithStores(actions, "shadow"));
@@ -44,12 +44,18 @@ export function policyCommand(): Command {
 
 function authored(command: Command): Command {
   return command
-    .option("--by <name>", "who, for the record; default: the user of this shell", readAuthor, shellUser())
-    .option("--reason <text>", "why, for the record", readReason, "")
+    .addOption(authorOption())
+    .addOption(new Option("--reason <text>", "why, for the record").argParser(readReason).default("", "none"))
     .option("--json", "print JSON");
 }
 
-export function shellUser(): string {
+function authorOption(): Option {
+  return new Option("--by <name>", "who, for the record")
+    .argParser(readAuthor)
+    .default(shellUser(), "the user of this shell");
+}
+
+function shellUser(): string {
   try {
     return userInfo().username;
   } catch {

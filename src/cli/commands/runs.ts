@@ -80,7 +80,7 @@ class Unread {
   }
 }
 
-/** What is wrong with them is said as Commander says it of those that it reads itself. */
+/** What is wrong with them is said as of those that Commander reads itself. */
 async function argumentsOf(given: readonly unknown[]): Promise<unknown[]> {
   const command = given.at(-1) as Command;
   const options: Record<string, unknown> = command.optsWithGlobals();
@@ -91,9 +91,7 @@ async function argumentsOf(given: readonly unknown[]): Promise<unknown[]> {
     const value = given[n];
     read.push(
       value instanceof Unread
-        ? await value.read((text, error) =>
-            refuse(error, `command-argument value '${text}' is invalid for argument '${argument.name()}'.`),
-          )
+        ? await value.read((text, error) => refuse(error, `'${text}' is invalid for <${argument.name()}>.`))
         : value,
     );
   }
@@ -102,7 +100,7 @@ async function argumentsOf(given: readonly unknown[]): Promise<unknown[]> {
     const value = options[name];
     if (value instanceof Unread)
       options[name] = await value.read((text, error) =>
-        refuse(error, `option '${option.flags}' argument '${text}' is invalid.`),
+        refuse(error, `'${text}' is invalid for ${option.flags}.`),
       );
   }
   return [...read, options, command];

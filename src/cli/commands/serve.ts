@@ -32,7 +32,7 @@ function readCount(text: string): number {
 function readRoles(text: string): Role[] {
   return text.split(",").map((one) => {
     const role = ROLES.find((known) => known === one.trim());
-    if (!role) throw new InvalidArgumentError(`${one} is not a role. The roles are ${ROLES.join(", ")}.`);
+    if (!role) throw new InvalidArgumentError(`'${one}' is not a role. The roles are ${ROLES.join(", ")}.`);
     return role;
   });
 }

@@ -1,6 +1,6 @@
 /** `postrider caps simulate`, as it is typed. */
 import { availableParallelism } from "node:os";
-import { Command, InvalidArgumentError } from "commander";
+import { Command, InvalidArgumentError, Option } from "commander";
 import { DAYS_MAX, scenarioNames } from "../../capacity/scenarios.ts";
 import { reads, runs } from "./runs.ts";
 
@@ -55,11 +55,10 @@ export function simulateCommand(): Command {
       [],
     )
     .option("--explain", "tell what happened to the first workspace, and why")
-    .option(
-      "--threads <n>",
-      "how many threads; default: as many as cores",
-      readCount(1, THREADS_MAX),
-      availableParallelism(),
+    .addOption(
+      new Option("--threads <n>", "how many threads")
+        .argParser(readCount(1, THREADS_MAX))
+        .default(availableParallelism(), "as many as cores"),
     )
     .option("--json [file]", "write all results as JSON, to a file or to standard output")
     .option("--html <file>", "write a report with charts, as one HTML file")
