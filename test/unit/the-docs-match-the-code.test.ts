@@ -2,10 +2,12 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { Command } from "commander";
 import { expect, test } from "vitest";
 import { throughputChart } from "../../bench/report/throughput.ts";
 import { readResults } from "../../bench/results.ts";
 import { STATUS_OF } from "../../src/api/problem.ts";
+import { everyCommand, makeProgram } from "../../src/cli/program.ts";
 import { settingsTable } from "../../src/config.ts";
 import { ENDINGS, OPEN_STATUSES } from "../../src/rules/email.ts";
 
@@ -151,6 +153,38 @@ test("commands that are named are there", () => {
   );
   expect(noScript).toEqual([]);
 });
+
+test("options of commands that are named are there", async () => {
+  const program = await makeProgram();
+  const unknown = PAGES.flatMap((page) =>
+    [...said(page).matchAll(/(?:`|^|exec api )postrider (?:--cell \S+ )?([a-z][^`#\n]*)/gm)].flatMap(
+      ([command, typed = ""]) => {
+        const words = typed.split(/\s+/);
+        const known = optionsOf(program, typed.includes("|") ? words.slice(0, 1) : words);
+        return (typed.match(/(?<=[\s([])--[a-z][a-z0-9-]*/g) ?? [])
+          .filter((option) => !known.includes(option))
+          .map((option) => `${page}: ${option} of ${command}`);
+      },
+    ),
+  );
+  expect(unknown).toEqual([]);
+});
+
+/** The table of commands has them without the first word. */
+function said(page: string): string {
+  return page === "docs/command-line.md" ? text(page).replace(/^\| `|, `/gm, "$&postrider ") : text(page);
+}
+
+/** Of the command that the words name, and of those below it. */
+function optionsOf(program: Command, typed: readonly string[]): string[] {
+  let at = program;
+  for (const word of typed) at = at.commands.find((one) => namesOf(one).includes(word)) ?? at;
+  return [program, ...everyCommand(at)].flatMap(({ options }) => options.map(({ long }) => long ?? ""));
+}
+
+function namesOf(command: Command): string[] {
+  return [command.name(), ...command.aliases()];
+}
 
 function text(path: string): string {
   return readFileSync(join(ROOT, path), "utf8");
