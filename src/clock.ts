@@ -10,9 +10,7 @@ export type Clock = {
   given(): number;
 };
 
-/**
- * Waits for work, but not longer; what it ends with afterwards is of no interest to whoever stops waiting.
- */
+/** Waits for work, but not longer than this: a late result is ignored. */
 export async function atMost(ms: number, work: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<void>((resolve) => {

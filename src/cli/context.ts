@@ -31,8 +31,8 @@ export type Context = {
   keyring: Keyring;
   reservations: Reservations;
   clock: Clock;
-  /** For a command that goes on without Redis: why it has none. */
-  whyNoRedis(error: unknown): string;
+  /** For a command that goes on without Redis: why it has none. Without an error, it has not answered. */
+  whyNoRedis(error?: unknown): string;
 };
 
 type ReadyContext = {
@@ -110,7 +110,8 @@ export async function withContext<T>(
     const keyring = new Keyring({ redis, sql, serverSecret: secret ?? "", clock });
     const reservations = new Reservations(redis, sql, clock);
     const connectCommits = () => connectRecord(databaseUrl, "commits", COMMAND_MS_MAX);
-    const whyNoRedis = (error: unknown) => messageOf(storeTrouble(error, stores) ?? error);
+    const whyNoRedis = (error: unknown = stores.redisConnection) =>
+      messageOf(storeTrouble(error, stores) ?? error ?? unreachable(stores.redis));
     return await run({ config, sql, connectCommits, redis, keyring, reservations, clock, whyNoRedis });
   } catch (error) {
     throw storeTrouble(error, stores) ?? error;

@@ -1,5 +1,6 @@
 /** `postrider queue`: what is on its way and what is stuck, and what to do about it, by destination. */
 import { parseMailbox } from "../address.ts";
+import { atMost } from "../clock.ts";
 import { readFigures, type SendingDomain, sendingNow } from "../delivery/figures.ts";
 import {
   listHolds,
@@ -19,6 +20,8 @@ import { SMARTHOST } from "../shaping/shaping.ts";
 import type { Context } from "./context.ts";
 import { CommandError, type OutputOptions, say, table } from "./print.ts";
 
+const REDIS_MS_MAX = 3_000;
+
 /** `sending` is null while Redis, which has it, cannot be used. */
 type ShownQueue = QueueView & { sending: readonly SendingDomain[] | null };
 type RetryOptions = OutputOptions & { workspace?: string; domain?: string };
@@ -27,18 +30,29 @@ type CancelOptions = OutputOptions & { workspace: string; domain?: string };
 type BounceOptions = OutputOptions & { reason: string; yes?: boolean };
 
 export async function show(context: Context, options: OutputOptions): Promise<void> {
-  const { sql, redis, clock } = context;
-  const [view, figures] = await Promise.all([
-    viewQueue(sql),
-    // what is stuck shows without Redis, too
-    readFigures(redis, clock.now()).catch(context.whyNoRedis),
-  ]);
-  if (typeof figures !== "string") {
-    const shown = { ...view, sending: sendingNow(figures) };
+  // what is stuck shows without Redis, too
+  const [view, sending] = await Promise.all([viewQueue(context.sql), sendingSoon(context)]);
+  if (typeof sending !== "string") {
+    const shown = { ...view, sending };
     return say(options, shown, text(shown));
   }
   const shown = { ...view, sending: null };
-  say(options, shown, `${text(shown)}\n\nWhat is being sent is not known: ${figures}`);
+  say(options, shown, `${text(shown)}\n\nWhat is being sent is not known: ${sending}`);
+}
+
+/** Or why it is not known. */
+async function sendingSoon({ redis, clock, whyNoRedis }: Context): Promise<SendingDomain[] | string> {
+  const read: { sending?: SendingDomain[]; error?: unknown } = {};
+  const reading = readFigures(redis, clock.now()).then(
+    (figures) => {
+      read.sending = sendingNow(figures);
+    },
+    (error) => {
+      read.error = error;
+    },
+  );
+  await atMost(REDIS_MS_MAX, reading);
+  return read.sending ?? whyNoRedis(read.error);
 }
 
 export async function suspend(context: Context, text: string, options: SuspendOptions): Promise<void> {

@@ -86,6 +86,19 @@ test("the queue shows what is stuck without Redis, and says that it does not kno
   expect(out).toContain("No mail is deferred or suspended.");
 });
 
+test("the queue shows what is stuck while Redis is silent, too", async () => {
+  const silent = createServer(() => {});
+  const port = await listenOn(silent);
+  const { postrider } = commandLine({ databaseUrl: database.url, redisUrl: `redis://127.0.0.1:${port}` });
+  const { status, out, err } = await postrider("queue");
+  silent.close();
+  expect([status, err]).toEqual([0, ""]);
+  expect(out).toContain("No mail is deferred or suspended.");
+  expect(out).toContain(
+    `What is being sent is not known: Redis at 127.0.0.1:${port} (REDIS_URL) does not answer.`,
+  );
+});
+
 test("the doctor says of each which setting names it", async () => {
   const { postrider } = commandLine({
     databaseUrl: `postgres://127.0.0.1:${closed}/none`,
