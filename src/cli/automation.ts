@@ -3,6 +3,8 @@
  */
 import { readFileSync } from "node:fs";
 import { apply } from "../automation/apply.ts";
+import { DocumentError } from "../automation/document.ts";
+import { parseJson } from "../capacity/policyfile.ts";
 import { messageOf } from "../caught.ts";
 import { isUuid } from "../ids.ts";
 import {
@@ -29,7 +31,11 @@ type InWorkspace = OutputOptions & { workspace: string };
 
 export async function applyFile({ sql, clock }: Context, file: string, options: InWorkspace): Promise<void> {
   const document = readDocument(file);
-  const { applied, missingTemplates } = await apply(sql, options.workspace, document, clock.now());
+  const { applied, missingTemplates } = await apply(sql, options.workspace, document, clock.now()).catch(
+    (error) => {
+      throw error instanceof DocumentError ? new CommandError(`${file}: ${error.message}`) : error;
+    },
+  );
   if (applied.kind === "no audience")
     throw new CommandError(
       `The \`audience_id\` of the document is not an audience of the workspace ${options.workspace}.`,
@@ -54,9 +60,9 @@ function readDocument(file: string): unknown {
     throw new CommandError(whyUnreadable(file, error));
   }
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch (error) {
-    throw new CommandError(`The file ${file} is not JSON: ${messageOf(error)}`);
+    throw new CommandError(`${file}: ${messageOf(error)}`);
   }
 }
 

@@ -214,7 +214,9 @@ function senders(
       detail:
         "REQUIRE_VERIFIED_DOMAINS=false: any workspace may send from any domain that no other workspace has verified",
     };
-  const detail = `${domains} verified domains; ${without} workspaces have none and cannot send (\`postrider domain add\`)`;
+  const lacking = `${without} ${without === 1 ? "workspace has" : "workspaces have"} none and cannot send (\`postrider domain add\`)`;
+  const verified = `${domains} verified ${domains === 1 ? "domain" : "domains"}`;
+  const detail = without === 0 ? verified : `${verified}; ${lacking}`;
   return { what, state: without > 0 ? "warn" : "ok", detail };
 }
 

@@ -50,8 +50,18 @@ test("a document is applied, its runs run, and each step is told", async () => {
     entry: "once",
     steps: [{ wait: "1s" }, { send: { template: "welcome" } }, { tag: { add: ["seen"] } }],
   };
-  const wrong = await automation(workspace, "apply", file({ ...document, steps: [{ wait: "soon" }] }));
-  expect([wrong.status, wrong.err]).toEqual([1, 'steps[0].wait must be a span like "30m", "2h" or "7d".\n']);
+  const soon = file({ ...document, steps: [{ wait: "soon" }] });
+  const wrong = await automation(workspace, "apply", soon);
+  expect([wrong.status, wrong.err]).toEqual([
+    1,
+    `${soon}: steps[0].wait must be a span like "30m", "2h" or "7d".\n`,
+  ]);
+  writeFileSync(soon, '{ "name": "Welcome",\n  "event" }');
+  const broken = await automation(workspace, "apply", soon);
+  expect([broken.status, broken.err]).toEqual([
+    1,
+    expect.stringMatching(/^\S+: It is not JSON: .* \(line 2, column 11\)\.\n$/),
+  ]);
   const elsewhere = await automation(workspace, "apply", file({ ...document, audience_id: workspace }));
   expect([elsewhere.status, elsewhere.err]).toMatchObject([
     1,
