@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Keyring } from "../admission/keyring.ts";
 import { Reservations } from "../admission/reserve.ts";
-import { messageOf } from "../caught.ts";
+import { codeOf, messageOf } from "../caught.ts";
 import type { Clock } from "../clock.ts";
 import { type Config, childEnv, homeFolder, loadConfig } from "../config.ts";
 import { type Cell, cellNamed, cellsOf } from "../process/cells.ts";
@@ -114,12 +114,23 @@ export async function withContext<T>(
       messageOf(storeTrouble(error, stores) ?? error ?? unreachable(stores.redis));
     return await run({ config, sql, connectCommits, redis, keyring, reservations, clock, whyNoRedis });
   } catch (error) {
-    throw storeTrouble(error, stores) ?? error;
+    throw storeTrouble(error, stores) ?? lackOfTables(error) ?? error;
   } finally {
     clearTimeout(late);
     await sql.end({ timeout: 1 });
     redis.disconnect();
   }
+}
+
+/** Of Postgres: no such column, function or table. */
+const MISSING = ["42703", "42883", "42P01"];
+
+/** null: the error is about something else. */
+function lackOfTables(error: unknown): CommandError | null {
+  if (!MISSING.includes(codeOf(error) ?? "")) return null;
+  return new CommandError(
+    `The database lacks tables of this version: ${messageOf(error)}. Run \`postrider migrate\`.`,
+  );
 }
 
 /** The secret of the engine: what a command makes under another one, no process could use. */
