@@ -301,7 +301,8 @@ const anywhere: FindTarget = ({ reads }, { caller, params }) => {
   const who = whoIs(params[0]);
   return async (archived) => {
     const place = await placeContact(reads, caller.workspaceId, caller.audienceIds, who, archived);
-    if (!place) throw unknownContact();
+    if (!place)
+      throw refuse("not_found", "There is no such contact in any audience that this key may access.");
     return { audienceId: place.audienceId, who: { id: place.id } };
   };
 };

@@ -106,3 +106,11 @@ test("a template that cannot be rendered is named", async () => {
     /^The `template\.variables\.name` field is missing, and the template `welcome` has no fallback for it/,
   );
 });
+
+test("a contact that is looked for in all audiences is in none of them", async () => {
+  const { body } = await ws.client.get<Refusal>("/contacts/nobody@example.com");
+  expect(body).toMatchObject({
+    statusCode: 404,
+    message: "There is no such contact in any audience that this key may access.",
+  });
+});
