@@ -91,11 +91,16 @@ function offsetAt(at: number, timeZone: string): number {
   return Date.UTC(year, month - 1, day, hour, minute, parts.second) - second;
 }
 
+/** All zones that have a name, some 600; Node 22 also takes offsets, of which there are thousands. */
+const FORMATS_MAX = 1_000;
+/** Of 32 KB each, so not one for each way to spell a zone. The one used last comes last. */
 const formats = new Map<string, Intl.DateTimeFormat>();
 
-function formatOf(timeZone: string): Intl.DateTimeFormat {
+function formatOf(name: string): Intl.DateTimeFormat {
+  const timeZone = name.toLowerCase();
   let format = formats.get(timeZone);
-  if (!format) {
+  if (format) formats.delete(timeZone);
+  else {
     const number = "2-digit";
     const fields = {
       year: "numeric",
@@ -106,8 +111,9 @@ function formatOf(timeZone: string): Intl.DateTimeFormat {
       second: number,
     };
     format = new Intl.DateTimeFormat("en-US", { ...(fields as object), timeZone, hourCycle: "h23" });
-    formats.set(timeZone, format);
   }
+  formats.set(timeZone, format);
+  if (formats.size > FORMATS_MAX) formats.delete(formats.keys().next().value as string);
   return format;
 }
 
