@@ -427,8 +427,12 @@ function clockMark(now: number): string {
 }
 
 async function remove(parts: AutomationParts, call: Call): Promise<Answer> {
-  const { id } = await halt(parts, call, "the automation was deleted");
-  await deleteAutomation(parts.reads, call.caller.workspaceId, id);
+  const { workspaceId } = call.caller;
+  const reason = "the automation was deleted";
+  const { id } = await halt(parts, call, reason);
+  await deleteAutomation(parts.reads, workspaceId, id);
+  // it may have been enabled in between
+  await stopRuns(parts.reads, workspaceId, { automationId: id }, reason, new Date(parts.clock.now()));
   return { status: 200, body: JSON.stringify({ object: "automation", id, deleted: true }) };
 }
 

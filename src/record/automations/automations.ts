@@ -1,12 +1,30 @@
 /** Automations and their versions: a version is written once and never changed. */
 import { parseSpan } from "../../rules/spans.ts";
-import type { Sql, Tx } from "../db/connect.ts";
+import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { integer, json, oneOf, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 import type { Page } from "../mail/read.ts";
 
 const UNIQUE_VIOLATION = "23505";
 
 export const AUTOMATIONS_MAX = 200;
+
+/**
+ * Whose number is this and a workspace: shared by transactions that may start its runs, until they end. Who
+ * then takes it alone has waited for all that saw an automation as it was before.
+ */
+const STARTING_LOCKS = 7_165_201;
+
+/** Before the listeners are read. */
+export function beginStarting(tx: Tx | Sql, workspaceIds: readonly string[]): Statement {
+  return tx`
+    select pg_advisory_xact_lock_shared(${STARTING_LOCKS}, hashtext(id))
+    from unnest(${[...new Set(workspaceIds)].sort()}::text[]) with ordinality as w(id, n) order by n`;
+}
+
+/** In a transaction that has locked nothing: those waited for may wait for its locks. */
+export async function awaitStarting(sql: Sql, workspaceId: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${STARTING_LOCKS}, hashtext(${workspaceId}))`;
+}
 
 /** What decides who enters, as far as the record has to know it. */
 export type EntryTerms = {

@@ -24,7 +24,7 @@ import type { Sql, Statement } from "../db/connect.ts";
 import { GroupCommit, type GroupCommitOptions, settled, type Transaction } from "../db/groupcommit.ts";
 import { arrayOf, json, oneOf, orNull, type RowOf, type ShapeFor, text, typed } from "../db/rowshape.ts";
 import { answerClaims, type Claim, dropClaims, findClaims, takeClaims } from "../mail/idempotency.ts";
-import { type EventListener, findListeners } from "./automations.ts";
+import { beginStarting, type EventListener, findListeners } from "./automations.ts";
 
 export const personRow = {
   id: text,
@@ -135,7 +135,11 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
 
   async read(tx: Sql): Promise<void> {
     const claims = this.#group.flatMap((event) => claimOf(event) ?? []);
-    const [contacts, listeners, held] = await settled([
+    const [, contacts, listeners, held] = await settled([
+      beginStarting(
+        tx,
+        this.#group.map(({ workspaceId }) => workspaceId),
+      ).execute(),
       keepContacts(tx, distinct(this.#group, contactKey)),
       findListeners(tx, distinct(this.#group, listenerKey)),
       claims.length > 0 ? takeClaims(tx, claims, this.#given) : Promise.resolve([]),

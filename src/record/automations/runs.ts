@@ -12,6 +12,7 @@ import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { boolean, integer, json, oneOf, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 import type { Page } from "../mail/read.ts";
+import { awaitStarting } from "./automations.ts";
 import { personRow } from "./events.ts";
 
 const ID_FIRST = "00000000-0000-0000-0000-000000000000";
@@ -148,7 +149,8 @@ const RUN_EVENTS = 5;
 
 /**
  * Ends runs that are under way: one alone, or all of one automation, some at a time so that no lock is held
- * for long.
+ * for long. Of an automation that was paused before, none is left: also those of events are among them that
+ * were being committed then.
  */
 export async function stopRuns(
   sql: Sql,
@@ -158,6 +160,7 @@ export async function stopRuns(
   now: Date,
 ): Promise<number> {
   if ("runId" in which) return stopSome(sql, workspaceId, [which.runId], reason, now);
+  await awaitStarting(sql, workspaceId);
   let stopped = 0;
   for (let after = ID_FIRST; ; ) {
     const some = await typed(sql, { id: text })`
