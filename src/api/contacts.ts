@@ -63,7 +63,7 @@ const fields = {
   last_name: orNull(Type.String({ maxLength: NAME_CHARS_MAX })),
   unsubscribed: orNull(Type.Boolean()),
   properties: orNull(
-    Type.Record(Type.String({ maxLength: NAME_CHARS_MAX }), Type.Unknown(), {
+    Type.Record(Type.String(), Type.Unknown(), {
       description: `merged by key, null clears; at most ${PROPERTIES_BYTES_MAX} bytes in all`,
     }),
   ),

@@ -28,11 +28,11 @@ import { iso } from "./time.ts";
 export type DefinitionParts = { reads: Sql; clock: Clock };
 
 const FIELDS_MAX = 100;
-const EventSchema = Type.Record(
-  Type.String({ minLength: 1, maxLength: 100 }),
-  Type.Enum(["string", "number", "boolean", "date"]),
-  { maxProperties: FIELDS_MAX },
-);
+// limits of the key itself are ignored by Type.Record
+const EventSchema = Type.Record(Type.String(), Type.Enum(["string", "number", "boolean", "date"]), {
+  maxProperties: FIELDS_MAX,
+  propertyNames: Type.String({ minLength: 1, maxLength: 100 }),
+});
 export const DefineEvent = Type.Object(
   { name: patterned(EVENT_NAME, EVENT_NAME_WORDS), schema: orNull(EventSchema) },
   { $id: "DefineEvent" },
