@@ -6,6 +6,7 @@
 import Type, { type Static } from "typebox";
 import { csvRecords } from "../audience/csv.ts";
 import { columnsOf, ImportFault, importContacts, type PropertyType } from "../audience/import.ts";
+import { firstChars } from "../chars.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid, newId } from "../ids.ts";
 import { expectHere } from "../record/cells/moving.ts";
@@ -43,7 +44,9 @@ const CHUNK_BYTES = 4 * 1024;
 const NOTE_MS = 10_000;
 const RETRY_SECONDS = 1;
 const JSON_BYTES_MAX = 64 * 1024;
-const FIELDS = ["email", "first_name", "last_name", "unsubscribed", "tags"];
+const COLUMN_CHARS_SHOWN = 100;
+const MAPPED_FIELDS = ["email", "first_name", "last_name", "unsubscribed"] as const;
+const FIELDS = [...MAPPED_FIELDS, "tags"];
 
 const Column = Type.Optional(Type.Union([Type.String(), Type.Null()]));
 const ColumnMap = Type.Object({
@@ -265,7 +268,7 @@ export class Imports {
     const header = await records.next();
     if (header.done) throw new ImportFault("the file is empty");
     if (this.#isStopping) throw new ImportFault("the engine is being stopped");
-    const named = columnsOf(header.value, map?.email ?? "email");
+    const named = columnsOf(header.value, map?.email || "email");
     const { columns, types } = map ? mapped(named, map) : { columns: named, types: new Map() };
     const parts = { ...about, keyId, types, commit, clock, consent: null };
     for await (const { imported, created, known, skipped } of importContacts(
@@ -328,6 +331,14 @@ function readAsked(form: Form | undefined) {
   const taken = Object.keys(map?.properties ?? {}).find((name) => FIELDS.includes(name) || name === "");
   if (taken !== undefined)
     throw refuse("validation_error", `The \`column_map.properties\` field must not name \`${taken}\`.`);
+  const columns = map ? mappedColumns(map).map(({ column }) => column) : [];
+  const named = new Set<string>();
+  const repeated = columns.find((column) => named.size === named.add(column).size);
+  if (repeated !== undefined)
+    throw refuse(
+      "validation_error",
+      `The \`column_map\` field must name the column \`${firstChars(repeated, COLUMN_CHARS_SHOWN)}\` only once.`,
+    );
   return { file, onlyNew: given.on_conflict === "skip", map, segment: segment?.toLowerCase() ?? null };
 }
 
@@ -341,13 +352,23 @@ function jsonIn(form: Form, name: string) {
   return { [name]: read.value };
 }
 
+type MappedColumn = { column: string; name: string; type?: PropertyType | "string" };
+
+/** Which column is what; other fields are ignored. */
+function mappedColumns({ properties, ...fields }: GivenColumnMap): MappedColumn[] {
+  const named = MAPPED_FIELDS.flatMap((name): MappedColumn[] => {
+    const column = fields[name] || (name === "email" ? name : null);
+    return column ? [{ column, name }] : [];
+  });
+  const further = Object.entries(properties ?? {}).map(([name, one]) => ({ ...one, name }));
+  return [...named, ...further];
+}
+
 /** The columns under the names that an import gives them; nameless ones are ignored. */
-function mapped(columns: readonly string[], { properties, ...fields }: GivenColumnMap) {
+function mapped(columns: readonly string[], map: GivenColumnMap) {
   const nameOf = new Map<string, string>();
   const types = new Map<string, PropertyType>();
-  nameOf.set(fields.email ?? "email", "email");
-  for (const [name, column] of Object.entries(fields)) if (column) nameOf.set(column, name);
-  for (const [name, { column, type }] of Object.entries(properties ?? {})) {
+  for (const { column, name, type } of mappedColumns(map)) {
     nameOf.set(column, name);
     if (type === "number" || type === "boolean") types.set(name, type);
   }

@@ -78,6 +78,7 @@ export function columnsOf(header: CsvRecord, email = "email"): string[] {
     throw new ImportFault(
       "the first line cannot be read: it is over 64 KB, its quotes do not match, or it is not UTF-8",
     );
+  if (header.raw.includes("\0")) throw new ImportFault("the first line holds a NUL character");
   const names = header.fields.map((name) => name.trim());
   if (names.length > COLUMNS_MAX)
     throw new ImportFault(`the first line names ${names.length} columns; there can be up to ${COLUMNS_MAX}`);

@@ -91,6 +91,25 @@ describe("an import", () => {
     expect(await ended(data?.id)).toMatchObject({ status: "failed", counts: { total: 0 } });
   });
 
+  test("ignores what a map of columns says besides", async () => {
+    const form = new FormData();
+    form.set("file", csv("email,Tags", "ann@example.net,vip"));
+    form.set("column_map", JSON.stringify({ email: "email", tags: "Tags", foo: 12 }));
+    const answer = await fetch(`${api.url}/api/v1/contacts/imports`, {
+      ...{ method: "POST", body: form, headers: { authorization: `Bearer ${ws.client.key}` } },
+    });
+    const { id } = (await answer.json()) as { id: string };
+    expect(await ended(id)).toMatchObject({ status: "completed", counts: { created: 1 } });
+    const { body } = await ws.client.get("/contacts/ann@example.net");
+    expect(body).toMatchObject({ tags: [], properties: {} });
+  });
+
+  test("fails without a fault of the engine when a column has a name that cannot be kept", async () => {
+    const { data } = await resend.contacts.imports.create({ file: csv("email,a\0b", "ann@example.net,1") });
+    expect(await ended(data?.id)).toMatchObject({ status: "failed", counts: { total: 0 } });
+    expect(api.faults).toEqual([]);
+  });
+
   test("several of one workspace come one after the other", async () => {
     const files = Array.from({ length: 5 }, (_, n) => csv("email", `one${n}@example.net`));
     const made = await Promise.all(files.map((file) => resend.contacts.imports.create({ file })));
@@ -133,6 +152,12 @@ describe("is refused", () => {
     [{ segments: [{ id: ID }, { id: ID }] }, "validation_error", "`segments`"],
     [{ segments: [{ id: ID }] }, "not_found", "no audience"],
     [{ columnMap: { properties: { tags: { column: "a" } } } }, "validation_error", "`tags`"],
+    [{ columnMap: { properties: { mail: { column: "email" } } } }, "validation_error", "`email` only once"],
+    [
+      { columnMap: { firstName: "a", properties: { b: { column: "a" } } } },
+      "validation_error",
+      "`a` only once",
+    ],
     [{ onConflict: "erase" as never }, "validation_error", "`on_conflict`"],
   ])("%j", async (options, name, words) => {
     const { error } = await resend.contacts.imports.create({ file, ...options });
