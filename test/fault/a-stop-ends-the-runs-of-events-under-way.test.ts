@@ -30,19 +30,18 @@ test.each([
 ])("%s /automations/{id}%s", async (method, below) => {
   const { id: workspaceId, client } = await api.workspace("pro");
   const { id: audienceId } = (await client.post<{ id: string }>("/audiences", { name: "People" })).body;
-  await client.post(`/audiences/${audienceId}/contacts`, { email: "ann@x.example" });
+  for (const email of ["ann@x.example", "bob@x.example"])
+    await client.post(`/audiences/${audienceId}/contacts`, { email });
   const { id } = (
     await client.post<{ id: string }>("/automations", {
       ...{ name: "Flow", audience_id: audienceId, event: "signup", steps: [{ wait: "2d" }] },
     })
   ).body;
   const key = randomUUID();
-  const track = () =>
-    client.post(
-      "/events",
-      { audience_id: audienceId, email: "ann@x.example", name: "signup" },
-      { "idempotency-key": key },
-    );
+  const event = { audience_id: audienceId, email: "ann@x.example", name: "signup" };
+  const track = () => client.post("/events", event, { "idempotency-key": key });
+  // the filters are known from then on, or the automation would be looked at once more
+  await client.post("/events", { ...event, email: "bob@x.example" });
 
   let tracked: ReturnType<typeof track> | undefined;
   let ended: Promise<{ status: number }> | undefined;
@@ -67,5 +66,5 @@ test.each([
   expect(await tracked).toMatchObject({ status: 202 });
   expect(await ended).toMatchObject({ status: 200 });
   const runs = await api.sql`select state from run where workspace_id = ${workspaceId}`;
-  expect([...runs]).toEqual([{ state: "stopped" }]);
+  expect([...runs]).toEqual([{ state: "stopped" }, { state: "stopped" }]);
 });

@@ -1,4 +1,5 @@
 /** Automations and their versions: a version is written once and never changed. */
+import type { Filter } from "../../rules/filters.ts";
 import { parseSpan } from "../../rules/spans.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { integer, json, oneOf, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
@@ -234,25 +235,46 @@ const eventListenerRow = {
   event: text,
   id: text,
   version: integer,
+  updatedAt: timestamp,
   entry: oneOf("once", "one_active", "every", "cooldown"),
   cooldownMs: orNull(integer),
-  filters: orNull(json<unknown>()),
 };
 export type EventListener = RowOf<typeof eventListenerRow>;
 
-export async function findListeners(
-  tx: Tx | Sql,
-  events: readonly { workspaceId: string; audienceId: string; name: string }[],
-): Promise<EventListener[]> {
+/** With its filters, and how long they are as JSON. */
+const wholeListenerRow = { ...eventListenerRow, filters: json<readonly Filter[]>(), filterChars: integer };
+export type WholeListener = RowOf<typeof wholeListenerRow>;
+
+type Listened = { workspaceId: string; audienceId: string; name: string };
+
+export async function findListeners(tx: Tx | Sql, events: readonly Listened[]): Promise<EventListener[]> {
   return typed(tx, eventListenerRow)`
-    select a.workspace_id as "workspaceId", a.audience_id as "audienceId", a.event, a.id, a.version, a.entry,
-           a.cooldown_ms::float8 as "cooldownMs", a.filters
+    select ${listenerColumns(tx)} ${listeningTo(tx, events)} order by a.id`.execute();
+}
+
+/** Those of them that still listen, as they are now. */
+export async function readListeners(
+  tx: Tx | Sql,
+  events: readonly Listened[],
+  ids: readonly string[],
+): Promise<WholeListener[]> {
+  return typed(tx, wholeListenerRow)`
+    select ${listenerColumns(tx)}, a.filters, length(a.filters::text) as "filterChars"
+    ${listeningTo(tx, events)} and a.id = any(${[...ids]}::uuid[])`.execute();
+}
+
+function listenerColumns(tx: Tx | Sql): Statement {
+  return tx`a.workspace_id as "workspaceId", a.audience_id as "audienceId", a.event, a.id, a.version,
+    a.updated_at as "updatedAt", a.entry, a.cooldown_ms::float8 as "cooldownMs"`;
+}
+
+function listeningTo(tx: Tx | Sql, events: readonly Listened[]): Statement {
+  return tx`
     from unnest(${events.map((e) => e.workspaceId)}::uuid[], ${events.map((e) => e.audienceId)}::uuid[],
                 ${events.map((e) => e.name)}::text[]) as e(workspace_id, audience_id, name)
     join automation a on a.workspace_id = e.workspace_id and a.audience_id = e.audience_id
       and a.event = e.name
-    where a.state = 'active'
-    order by a.id`.execute();
+    where a.state = 'active'`;
 }
 
 function columns(sql: Sql) {

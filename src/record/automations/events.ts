@@ -24,7 +24,8 @@ import type { Sql, Statement } from "../db/connect.ts";
 import { GroupCommit, type GroupCommitOptions, settled, type Transaction } from "../db/groupcommit.ts";
 import { arrayOf, json, oneOf, orNull, type RowOf, type ShapeFor, text, typed } from "../db/rowshape.ts";
 import { answerClaims, type Claim, dropClaims, findClaims, takeClaims } from "../mail/idempotency.ts";
-import { beginStarting, type EventListener, findListeners } from "./automations.ts";
+import { beginStarting, type EventListener, findListeners, readListeners } from "./automations.ts";
+import { FilterCache } from "./filtercache.ts";
 
 export const personRow = {
   id: text,
@@ -71,6 +72,7 @@ export type EventCommit = GroupCommit<EventEntry, EventVerdict>;
 
 const addressedEventRow = { ...personRow, workspaceId: text, audienceId: text, identity: text };
 type AddressedEvent = RowOf<typeof addressedEventRow>;
+type FilteringListener = EventListener & { filters: readonly Filter[] };
 
 /**
  * A run that starts if its entry finds the place free; one that `follows` another of its group needs none.
@@ -89,10 +91,11 @@ type NewRun = {
 };
 
 export function eventCommit(options: GroupCommitOptions): EventCommit {
+  const filters = new FilterCache();
   return new GroupCommit(
     {
       what: "events",
-      open: (group) => new EventTransaction(group),
+      open: (group) => new EventTransaction(group, filters),
       rowsOf: () => 1,
       bytesOf: ({ bytes }) => bytes,
       nameOf: ({ claim, workspaceId, audienceId }) => claim && `${workspaceId} ${audienceId} ${claim.key}`,
@@ -123,33 +126,58 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
   readonly #given: number;
   readonly #verdicts = new Map<EventEntry, EventVerdict>();
   readonly #contacts = new Map<string, AddressedEvent>();
-  readonly #listeners = new Map<string, EventListener[]>();
+  readonly #listeners = new Map<string, FilteringListener[]>();
+  readonly #filters: FilterCache;
   readonly #accepted: { event: EventEntry; contactId: string }[] = [];
   readonly #runs: NewRun[] = [];
   #held = new Map<string, Claim>();
 
-  constructor(group: readonly EventEntry[]) {
+  constructor(group: readonly EventEntry[], filters: FilterCache) {
     this.#group = group;
+    this.#filters = filters;
     this.#given = Math.max(...group.map(({ given }) => given));
   }
 
   async read(tx: Sql): Promise<void> {
     const claims = this.#group.flatMap((event) => claimOf(event) ?? []);
-    const [, contacts, listeners, held] = await settled([
+    const listened = distinct(this.#group, listenerKey);
+    const [, contacts, found, held] = await settled([
       beginStarting(
         tx,
         this.#group.map(({ workspaceId }) => workspaceId),
       ).execute(),
       keepContacts(tx, distinct(this.#group, contactKey)),
-      findListeners(tx, distinct(this.#group, listenerKey)),
+      findListeners(tx, listened),
       claims.length > 0 ? takeClaims(tx, claims, this.#given) : Promise.resolve([]),
     ]);
     for (const contact of contacts) this.#contacts.set(contactKey(contact), contact);
-    for (const one of listeners) {
+    for (const one of await this.#withFilters(tx, listened, found)) {
       const key = listenerKey({ ...one, name: one.event });
       this.#listeners.set(key, [...(this.#listeners.get(key) ?? []), one]);
     }
     this.#held = new Map(held.map((claim) => [claimKey(claim), claim]));
+  }
+
+  /** One whose filters are not kept is read as a whole: it may have changed since it was found. */
+  async #withFilters(
+    tx: Sql,
+    listened: readonly EventEntry[],
+    found: readonly EventListener[],
+  ): Promise<FilteringListener[]> {
+    const known = found.flatMap((one): FilteringListener[] => {
+      const filters = this.#filters.get(one);
+      return filters ? [{ ...one, filters }] : [];
+    });
+    if (known.length === found.length) return known;
+    const ids = new Set(known.map(({ id }) => id));
+    const missing = found.filter(({ id }) => !ids.has(id));
+    const read = await readListeners(
+      tx,
+      listened,
+      missing.map(({ id }) => id),
+    );
+    for (const one of read) this.#filters.keep(one, one.filters, one.filterChars);
+    return [...known, ...read].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
   async write(tx: Sql, transactionTime: number): Promise<Statement[]> {
@@ -202,19 +230,19 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
   }
 
   /** The automations whose filters hold; null: these compare too much. */
-  async #startedBy(event: EventEntry, contact: AddressedEvent): Promise<EventListener[] | null> {
+  async #startedBy(event: EventEntry, contact: AddressedEvent): Promise<FilteringListener[] | null> {
     const listeners = this.#listeners.get(listenerKey(event)) ?? [];
     if (listeners.length === 0) return [];
     const properties =
       event.properties === null ? {} : (JSON.parse(event.properties) as { [key: string]: Value });
     const happening: Happening = { name: event.name, properties };
     const budget = new ComparingBudget(COMPARING_UNITS_MAX);
-    const started: EventListener[] = [];
+    const started: FilteringListener[] = [];
     for (const listener of listeners) {
       const late = turnIfLate();
       if (late) await late;
       try {
-        if (holdsAll(listener.filters as Filter[], contact, happening, budget)) started.push(listener);
+        if (holdsAll(listener.filters, contact, happening, budget)) started.push(listener);
       } catch (error) {
         if (error instanceof TooMuchCompared) return null;
         throw error;
