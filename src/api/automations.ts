@@ -310,13 +310,15 @@ async function audienceOf(
   { caller }: Call,
   given?: string,
 ): Promise<string> {
-  if (given !== undefined) {
-    if (!isUuid(given)) throw refuse("validation_error", "The `audience_id` field must be a UUID.");
-    return visibleAudience(caller, given.toLowerCase());
-  }
+  if (given !== undefined) return visibleAudience(caller, audienceIdIn(given));
   const id = await defaultAudience(reads, caller.workspaceId, new Date(clock.now()));
   if (id === null) throw unknownAutomation();
   return visibleAudience(caller, id);
+}
+
+function audienceIdIn(text: string): string {
+  if (!isUuid(text)) throw refuse("validation_error", "The `audience_id` field must be a UUID.");
+  return text.toLowerCase();
 }
 
 async function applied(
@@ -383,6 +385,7 @@ async function update(parts: AutomationParts, call: Call): Promise<Answer> {
   const { workspaceId } = call.caller;
   const { name, status, audience_id, ...given } = checkUpdate(expectSpelt(call.body));
   const written = partsOf(given);
+  if (audience_id !== undefined) audienceIdIn(audience_id);
   const found = await find(parts, call);
   const now = new Date(clock.now());
   const audience = audience_id === undefined ? undefined : await audienceOf(parts, call, audience_id);
@@ -483,8 +486,8 @@ function runStatesIn(query: URLSearchParams): RunRow["state"][] | null {
 }
 
 async function run(parts: AutomationParts, call: Call): Promise<Answer> {
+  const runId = uuidOf(call.params[1], "a run");
   const { id } = await find(parts, call);
-  const runId = uuidOf(call.params[1], "run");
   const found = await findRun(parts.reads, call.caller.workspaceId, runId);
   if (!found || found.automationId !== id) throw refuse("not_found", "There is no run with this id.");
   const steps = found.steps.map(({ position, kind, result, detail, beganAt, endedAt }) => ({
@@ -501,7 +504,7 @@ async function run(parts: AutomationParts, call: Call): Promise<Answer> {
 }
 
 async function find({ reads }: AutomationParts, { caller, params }: Call) {
-  const found = await findAutomation(reads, caller.workspaceId, uuidOf(params[0], "automation"));
+  const found = await findAutomation(reads, caller.workspaceId, uuidOf(params[0], "an automation"));
   // by a key that is limited to audiences, those of others do not exist
   if (!found || (caller.audienceIds !== null && !caller.audienceIds.includes(found.audienceId)))
     throw unknownAutomation();
@@ -510,7 +513,7 @@ async function find({ reads }: AutomationParts, { caller, params }: Call) {
 
 function uuidOf(text: string | undefined, what: string): string {
   if (text === undefined || !isUuid(text))
-    throw refuse("invalid_parameter", `The id of an ${what} must be a UUID.`);
+    throw refuse("invalid_parameter", `The id of ${what} must be a UUID.`);
   return text.toLowerCase();
 }
 

@@ -222,4 +222,12 @@ describe("an automation", () => {
       name,
     });
   });
+
+  test.each([
+    ["PATCH", "", { audience_id: "x" }, "The `audience_id` field must be a UUID."],
+    ["GET", "/runs/x", undefined, "The id of a run must be a UUID."],
+  ])("what is malformed is told before what is not there: %s %s", async (method, below, body, message) => {
+    const answer = await ws.client.call<Refusal>(method, `/automations/${randomUUID()}${below}`, body);
+    expect(answer.body).toMatchObject({ statusCode: 422, message });
+  });
 });
