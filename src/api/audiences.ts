@@ -4,6 +4,7 @@ import type { Caller } from "../admission/admit.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid, newId } from "../ids.ts";
 import {
+  AUDIENCES_MAX,
   type Audience,
   deleteAudience,
   findAudience,
@@ -126,7 +127,12 @@ async function create({ reads, clock }: AudienceParts, { object }: Name, call: C
   const { name, double_opt_in: doubleOptIn = false } = checkNew(call.body);
   const now = clock.now();
   const id = newId(now);
-  await insertAudience(reads, { workspaceId, id, name, doubleOptIn }, new Date(now));
+  const inserted = await insertAudience(reads, { workspaceId, id, name, doubleOptIn }, new Date(now));
+  if (inserted === "too many")
+    throw refuse(
+      "validation_error",
+      `A workspace can have at most ${AUDIENCES_MAX} audiences. Delete one first.`,
+    );
   return { status: 201, body: JSON.stringify({ object, id, name }) };
 }
 

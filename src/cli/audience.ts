@@ -1,8 +1,8 @@
 /** `postrider audience create`. */
 import { newId } from "../ids.ts";
-import { insertAudience } from "../record/contacts/audiences.ts";
+import { AUDIENCES_MAX, insertAudience } from "../record/contacts/audiences.ts";
 import type { Context } from "./context.ts";
-import { type OutputOptions, say, unknownWorkspace } from "./print.ts";
+import { CommandError, type OutputOptions, say, unknownWorkspace } from "./print.ts";
 
 type CreateAudienceOptions = OutputOptions & { workspace: string; name: string; doubleOptIn?: boolean };
 
@@ -10,7 +10,9 @@ export async function create({ sql, clock }: Context, options: CreateAudienceOpt
   const now = clock.now();
   const id = newId(now);
   const { workspace: workspaceId, name, doubleOptIn = false } = options;
-  if (!(await insertAudience(sql, { workspaceId, id, name, doubleOptIn }, new Date(now))))
-    throw unknownWorkspace(workspaceId);
+  const inserted = await insertAudience(sql, { workspaceId, id, name, doubleOptIn }, new Date(now));
+  if (inserted === "no workspace") throw unknownWorkspace(workspaceId);
+  if (inserted === "too many")
+    throw new CommandError(`A workspace can have at most ${AUDIENCES_MAX} audiences. Delete one first.`);
   say(options, { id, name, double_opt_in: doubleOptIn }, `Audience ${id} (${name}).`);
 }

@@ -23,7 +23,8 @@ import { plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement } from "../db/connect.ts";
 import { GroupCommit, type GroupCommitOptions, settled, type Transaction } from "../db/groupcommit.ts";
 import { arrayOf, json, oneOf, orNull, type RowOf, type ShapeFor, text, typed } from "../db/rowshape.ts";
-import { answerClaims, type Claim, dropClaims, findClaims, takeClaims } from "../mail/idempotency.ts";
+import { nowIn } from "../db/time.ts";
+import { answerClaims, CLAIM_HOURS, type Claim, dropClaims, takeClaims } from "../mail/idempotency.ts";
 import { beginStarting, type EventListener, findListeners, readListeners } from "./automations.ts";
 import { FilterCache } from "./filtercache.ts";
 
@@ -42,6 +43,9 @@ export const personRow = {
  * of 5,000 characters are below it.
  */
 const COMPARING_UNITS_MAX = 5_000_000;
+
+/** Of the claims of an audience, before its id. */
+const SCOPE = "event ";
 
 /** Where every run begins. */
 const FIRST_STEP = "0";
@@ -112,13 +116,16 @@ export async function answeredBefore(
   { key, digest }: NonNullable<EventEntry["claim"]>,
   given: number,
 ): Promise<string | null> {
-  // a deleted audience too: its row stays
-  const audiences = await typed(sql, { id: text })`
-    select id from audience where workspace_id = ${workspaceId}
-      ${audienceIds === null ? sql`` : sql`and id = any(${[...audienceIds]}::uuid[])`}`;
-  const claims = audiences.map(({ id }) => ({ workspaceId, scope: scopeOf(id), key }));
-  const held = await findClaims(sql, claims, given);
-  return held.find((claim) => claim.digest === digest)?.answer ?? null;
+  // of a deleted audience too: its row stays
+  const [held] = await typed(sql, { answer: text })`
+    select c.answer::text from audience a
+    join claim c on c.workspace_id = a.workspace_id and c.scope = ${SCOPE} || a.id and c.key = ${key}
+    where a.workspace_id = ${workspaceId}
+      ${audienceIds === null ? sql`` : sql`and a.id = any(${[...audienceIds]}::uuid[])`}
+      and c.created_at > ${nowIn(sql, given)} - make_interval(hours => ${CLAIM_HOURS})
+      and c.digest = decode(${digest}, 'hex')
+    limit 1`;
+  return held?.answer ?? null;
 }
 
 class EventTransaction implements Transaction<EventEntry, EventVerdict> {
@@ -371,7 +378,7 @@ function claimOf({ workspaceId, audienceId, claim }: EventEntry): Claim | null {
 }
 
 function scopeOf(audienceId: string): string {
-  return `event ${audienceId}`;
+  return `${SCOPE}${audienceId}`;
 }
 
 function claimKey({ workspaceId, scope, key }: Claim): string {

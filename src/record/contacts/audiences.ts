@@ -18,16 +18,29 @@ const audienceRow = {
 };
 export type Audience = RowOf<typeof audienceRow>;
 
+/**
+ * Of a workspace: a contact without an audience is looked for in all of them. Those made at once may pass it
+ * by a few.
+ */
+export const AUDIENCES_MAX = 10_000;
+
 export async function insertAudience(
   sql: Sql,
   audience: Omit<Audience, "createdAt" | "suppresses">,
   now: Date,
-): Promise<boolean> {
-  const rows = await sql`
-    insert into audience (workspace_id, id, name, double_opt_in, created_at)
-    select id, ${audience.id}, ${audience.name}, ${audience.doubleOptIn}, ${now} from workspace
-    where id = ${audience.workspaceId} returning id`;
-  return rows.length > 0;
+): Promise<"inserted" | "no workspace" | "too many"> {
+  const { workspaceId } = audience;
+  const [row] = await typed(sql, { isInserted: boolean })`
+    with known as materialized (select id from workspace where id = ${workspaceId}), inserted as (
+      insert into audience (workspace_id, id, name, double_opt_in, created_at)
+      select id, ${audience.id}, ${audience.name}, ${audience.doubleOptIn}, ${now} from known
+      where (select count(*) from audience
+        where workspace_id = ${workspaceId} and deleted_at is null) < ${AUDIENCES_MAX}
+      returning id
+    )
+    select exists (select from inserted) as "isInserted" from known`;
+  if (!row) return "no workspace";
+  return row.isInserted ? "inserted" : "too many";
 }
 
 /**
