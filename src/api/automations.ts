@@ -18,7 +18,7 @@ import {
   renameAutomation,
   setAutomationState,
 } from "../record/automations/automations.ts";
-import { findRun, listRuns, type RunRow, stopRuns } from "../record/automations/runs.ts";
+import { dropEntries, findRun, listRuns, type RunRow, stopRuns } from "../record/automations/runs.ts";
 import { defaultAudience } from "../record/contacts/audiences.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { visibleAudience } from "./audiences.ts";
@@ -436,6 +436,7 @@ async function remove(parts: AutomationParts, call: Call): Promise<Answer> {
   await deleteAutomation(parts.reads, workspaceId, id);
   // it may have been enabled in between
   await stopRuns(parts.reads, workspaceId, { automationId: id }, reason, new Date(parts.clock.now()));
+  await dropEntries(parts.reads, workspaceId, id);
   return { status: 200, body: JSON.stringify({ object: "automation", id, deleted: true }) };
 }
 

@@ -67,4 +67,6 @@ test.each([
   expect(await ended).toMatchObject({ status: 200 });
   const runs = await api.sql`select state from run where workspace_id = ${workspaceId}`;
   expect([...runs]).toEqual([{ state: "stopped" }, { state: "stopped" }]);
+  const entries = await api.sql`select is_open from entry where workspace_id = ${workspaceId}`;
+  expect([...entries]).toEqual(method === "DELETE" ? [] : [{ is_open: false }, { is_open: false }]);
 });

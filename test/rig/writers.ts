@@ -32,6 +32,7 @@ import { type EventCommit, eventCommit } from "../../src/record/automations/even
 import {
   type ClaimedRun,
   claimRuns,
+  dropEntries,
   dropOldRuns,
   moveRuns,
   type RunMove,
@@ -851,6 +852,10 @@ export const WRITERS: readonly Writer[] = [
       ? { automationId: rows.pick(ws.automations).id }
       : { runId: rows.pick(ws.runs).id };
     return stopRuns(sql, ws.id, which, "stopped", rows.date);
+  }),
+  writer("automations/runs.ts dropEntries", ({ sql }, rows) => {
+    const ws = rows.workspace();
+    return dropEntries(sql, ws.id, rows.pick(ws.automations).id);
   }),
   writer("automations/runs.ts dropOldRuns", ({ sql }, rows) =>
     sql.begin((tx) => dropOldRuns(tx, new Date(rows.now - DAY_MS), MOST)),

@@ -175,6 +175,22 @@ export async function stopRuns(
   }
 }
 
+/** Who entered an automation that was deleted, some at a time; its runs have been stopped. */
+export async function dropEntries(sql: Sql, workspaceId: string, automationId: string): Promise<void> {
+  for (;;) {
+    const dropped = await sql`
+      with held as materialized (
+        select workspace_id, automation_id, contact_id from entry
+        where workspace_id = ${workspaceId} and automation_id = ${automationId}
+        order by workspace_id, automation_id, contact_id limit ${FORGOTTEN_MAX} for update
+      )
+      delete from entry e using held
+      where e.workspace_id = held.workspace_id and e.automation_id = held.automation_id
+        and e.contact_id = held.contact_id`;
+    if (dropped.count < FORGOTTEN_MAX) return;
+  }
+}
+
 async function stopSome(
   sql: Sql,
   workspaceId: string,
