@@ -171,15 +171,17 @@ export async function renameAutomation(
   name: string,
   now: Date,
 ): Promise<boolean> {
-  const renamed = sql`update automation set name = ${name}, updated_at = ${now}
-    where workspace_id = ${workspaceId} and id = ${id}`;
-  return renamed.then(
-    () => true,
-    (error: { code?: string }) => {
-      if (error.code === UNIQUE_VIOLATION) return false;
-      throw error;
-    },
-  );
+  const rename = async (tx: Tx): Promise<boolean> => {
+    // two that swap their names would wait for each other
+    await tx`select 1 from workspace where id = ${workspaceId} for no key update`;
+    await tx`update automation set name = ${name}, updated_at = ${now}
+      where workspace_id = ${workspaceId} and id = ${id}`;
+    return true;
+  };
+  return sql.begin(rename).catch((error: { code?: string }) => {
+    if (error.code === UNIQUE_VIOLATION) return false;
+    throw error;
+  });
 }
 
 /** With its versions: a run that is still under way ends at its next step. */
