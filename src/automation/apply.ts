@@ -9,7 +9,7 @@ import {
 import type { Sql } from "../record/db/connect.ts";
 import { currentVersions } from "../record/mail/templates.ts";
 import { type Automation, type AutomationStep, checkDocument, DocumentError } from "./document.ts";
-import { compileOwn } from "./stepemail.ts";
+import { checkOwn } from "./stepemail.ts";
 
 /** `missingTemplates` are named by send steps and do not exist: these steps are skipped until they do. */
 export type ApplyResult = { applied: AppliedVersion; missingTemplates: string[] };
@@ -36,7 +36,7 @@ export async function apply(
   meant: MeantAutomation = "named",
 ): Promise<ApplyResult> {
   const automation = checkDocument(document);
-  await compileOwn(automation);
+  await checkOwn(automation);
   const { name, audience_id, event, entry, filters } = automation;
   const terms = { name, audience_id, event, entry };
   const given = { terms, filters, document, state, meant };

@@ -18,8 +18,9 @@ import { BrokenMail, type SubmitOwn } from "../submit.ts";
 import type { Shelved, TemplateCache } from "../template/cache.ts";
 import { turnIfLate } from "../turn.ts";
 import type { Move } from "./advance.ts";
-import type { CompiledAutomation } from "./plans.ts";
-import { writeStepEmail } from "./stepemail.ts";
+import { DocumentError } from "./document.ts";
+import type { VersionPlan } from "./plans.ts";
+import { OwnEmails, writeStepEmail } from "./stepemail.ts";
 
 const TAG_ENTRY_BYTES = 500;
 const EMAILS_BYTES_MAX = 16 * 1024 * 1024;
@@ -37,7 +38,7 @@ export type EffectParts = {
 };
 
 /** A run, what started it, and what it follows. */
-export type RunInHand = { run: ClaimedRun; event: Happening; plan: CompiledAutomation };
+export type RunInHand = { run: ClaimedRun; event: Happening; plan: VersionPlan };
 export type StepToTake = { runInHand: RunInHand; move: Move };
 export type EffectResult = { result: string; detail: string | null };
 /** Steps that have to be tried again are missing. */
@@ -50,6 +51,7 @@ type Tag = { runInHand: RunInHand; move: Extract<Move, { kind: "tag" }> };
 
 export class Effects {
   readonly #parts: EffectParts;
+  readonly #own = new OwnEmails();
 
   constructor(parts: EffectParts) {
     this.#parts = parts;
@@ -144,14 +146,16 @@ export class Effects {
     }
   }
 
-  #write({ runInHand: { run, event, plan }, move }: SendEffect, saved: ReadonlyMap<string, Shelved>) {
+  #write({ runInHand: { run, event }, move }: SendEffect, saved: ReadonlyMap<string, Shelved>) {
     const { links, clock, onFault } = this.#parts;
     const { send, contact } = move;
-    const own = ("own" in plan && plan.own.get(send)) || null;
     const template = (send.template !== undefined && saved.get(send.template)) || null;
     try {
+      const own = this.#own.of(send);
       return writeStepEmail(run, send, { contact, event }, { saved: template, own }, links, clock.now());
     } catch (error) {
+      // right when it was applied, under other limits
+      if (error instanceof DocumentError) return { reason: error.message };
       onFault(error);
       return { reason: "the e-mail could not be written" };
     }

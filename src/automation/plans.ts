@@ -1,56 +1,74 @@
-/** What runs follow: the versions of automations, read and parsed once, of which those used last are kept. */
+/**
+ * What runs follow: the versions of automations, read and checked once, of which those used last are kept. Of
+ * very long ones only so many are taken up together as fit into memory.
+ */
 import { readDocuments, type VersionKey } from "../record/automations/automations.ts";
 import type { Sql } from "../record/db/connect.ts";
-import type { Compiled } from "../template/compile.ts";
 import { turn } from "../turn.ts";
-import { type Automation, checkDocument, DocumentError, type SendStep } from "./document.ts";
-import { compileOwn } from "./stepemail.ts";
+import { type Automation, checkDocument, DocumentError } from "./document.ts";
 
-const KEPT_MAX = 100;
+const KEPT_MAX = 1_000;
+/** Of documents as JSON, of which one may have 512 KB. */
+const KEPT_CHARS_MAX = 16 * 1024 * 1024;
+const TOGETHER_CHARS_MAX = 32 * 1024 * 1024;
+const READ_MAX = 10;
 
-/** With the e-mails that the document brings itself; or why it cannot be followed. */
-export type CompiledAutomation = { automation: Automation; own: Map<SendStep, Compiled> } | { fault: string };
+/** What a version says, or why it cannot be followed. */
+export type VersionPlan = { automation: Automation } | { fault: string };
+type KnownPlan = { plan: VersionPlan; chars: number };
 
 export class Plans {
   readonly #sql: Sql;
   /** The one used last comes last. */
-  readonly #kept = new Map<string, CompiledAutomation>();
+  readonly #kept = new Map<string, KnownPlan>();
+  #chars = 0;
 
   constructor(sql: Sql) {
     this.#sql = sql;
   }
 
-  /** The plan of each of these versions. */
-  async of(versions: readonly VersionKey[]): Promise<(version: VersionKey) => CompiledAutomation> {
+  /** The plan of each of these versions; null: there is no room for it beside the others. */
+  async of(versions: readonly VersionKey[]): Promise<(version: VersionKey) => VersionPlan | null> {
     const wanted = new Map(versions.map((version) => [keyOf(version), version]));
     const plans = new Map([...this.#kept].filter(([key]) => wanted.has(key)));
     const missing = [...wanted.values()].filter((version) => !plans.has(keyOf(version)));
-    if (missing.length > 0)
-      for (const { document, ...version } of await readDocuments(this.#sql, missing)) {
-        plans.set(keyOf(version), await planOf(document));
+    let chars = 0;
+    while (missing.length > 0 && chars < TOGETHER_CHARS_MAX) {
+      const some = missing.splice(0, READ_MAX);
+      for (const version of some) plans.set(keyOf(version), { plan: GONE, chars: 0 });
+      for (const { document, documentChars, ...version } of await readDocuments(this.#sql, some)) {
+        plans.set(keyOf(version), { plan: planOf(document), chars: documentChars });
+        chars += documentChars;
         await turn();
       }
-    this.#keep(plans);
-    return (version) => plans.get(keyOf(version)) ?? { fault: "its version is gone" };
+    }
+    for (const [key, known] of plans) this.#keep(key, known);
+    return (version) => plans.get(keyOf(version))?.plan ?? null;
   }
 
-  #keep(plans: ReadonlyMap<string, CompiledAutomation>): void {
-    for (const [key, plan] of plans) {
-      this.#kept.delete(key);
-      this.#kept.set(key, plan);
+  #keep(key: string, known: KnownPlan): void {
+    this.#drop(key);
+    if (known.plan === GONE) return;
+    this.#kept.set(key, known);
+    this.#chars += known.chars;
+    for (const oldest of this.#kept.keys()) {
+      if (this.#kept.size <= KEPT_MAX && this.#chars <= KEPT_CHARS_MAX) break;
+      this.#drop(oldest);
     }
-    for (const key of this.#kept.keys()) {
-      if (this.#kept.size <= KEPT_MAX) break;
-      this.#kept.delete(key);
-    }
+  }
+
+  #drop(key: string): void {
+    this.#chars -= this.#kept.get(key)?.chars ?? 0;
+    this.#kept.delete(key);
   }
 }
 
+const GONE: VersionPlan = { fault: "its version is gone" };
+
 /** A document was right when it was applied; one that no longer is must not hold up the others. */
-async function planOf(document: unknown): Promise<CompiledAutomation> {
+function planOf(document: unknown): VersionPlan {
   try {
-    const automation = checkDocument(document);
-    return { automation, own: await compileOwn(automation) };
+    return { automation: checkDocument(document) };
   } catch (error) {
     if (!(error instanceof DocumentError)) throw error;
     return { fault: `document: ${error.message}` };

@@ -13,10 +13,10 @@ import type { ClaimedRun } from "../record/automations/runs.ts";
 import type { Extra, NewEmail } from "../record/mail/emails.ts";
 import type { Head } from "../rules/email.ts";
 import type { Happening, Person } from "../rules/filters.ts";
-import type { Shelved } from "../template/cache.ts";
+import { compiledBytes, type Shelved } from "../template/cache.ts";
 import { type Compiled, compile } from "../template/compile.ts";
 import { TemplateFault } from "../template/fault.ts";
-import { EMAIL_UNITS_MAX } from "../template/meter.ts";
+import { EMAIL_UNITS_MAX, REQUEST_UNITS_MAX } from "../template/meter.ts";
 import { RenderBudget, type RenderedEmail, renderEmail } from "../template/render.ts";
 import { turn } from "../turn.ts";
 import { type Automation, type AutomationStep, DocumentError, type SendStep } from "./document.ts";
@@ -106,15 +106,55 @@ function emailIdOf({ workspaceId, id, position, steppedAt }: ClaimedRun): string
   return derivedId(steppedAt.getTime(), `automation ${workspaceId} ${id} ${position}`);
 }
 
-/** What a document brings of e-mails itself, parsed; one that does not parse refuses the document. */
-export async function compileOwn({ steps }: Automation): Promise<Map<SendStep, Compiled>> {
-  const compiled = new Map<SendStep, Compiled>();
+/**
+ * Parses what a document brings of e-mails itself; one that does not parse refuses the document, and so do
+ * those that cost too much together.
+ */
+export async function checkOwn({ steps }: Automation): Promise<void> {
+  let units = 0;
   for (const send of sendsOf(steps)) {
-    if (send.template !== undefined && send.subject === undefined) continue;
-    compiled.set(send, compileSend(send));
+    if (!isOwn(send)) continue;
+    units += compileSend(send).units;
+    if (units > REQUEST_UNITS_MAX)
+      throw new DocumentError(
+        "The e-mails in the document take too long to parse, all together. Save some as templates.",
+      );
     await turn();
   }
-  return compiled;
+}
+
+function isOwn({ template, subject }: SendStep): boolean {
+  return template === undefined || subject !== undefined;
+}
+
+/** Of the e-mails that were parsed last. */
+const KEPT_BYTES_MAX = 32 * 1024 * 1024;
+
+/** What documents bring of e-mails themselves, parsed when it is sent: a document may have 150 of them. */
+export class OwnEmails {
+  /** The one used last comes last. */
+  readonly #kept = new Map<SendStep, { compiled: Compiled; bytes: number }>();
+  #bytes = 0;
+
+  /** Null where the step brings nothing. Throws a DocumentError. */
+  of(send: SendStep): Compiled | null {
+    if (!isOwn(send)) return null;
+    const known = this.#kept.get(send);
+    if (known) this.#kept.delete(send);
+    const one = known ?? { compiled: compileSend(send), bytes: bytesOf(send) };
+    this.#kept.set(send, one);
+    if (!known) this.#bytes += one.bytes;
+    for (const [oldest, { bytes }] of this.#kept) {
+      if (this.#bytes <= KEPT_BYTES_MAX) break;
+      this.#kept.delete(oldest);
+      this.#bytes -= bytes;
+    }
+    return one.compiled;
+  }
+}
+
+function bytesOf({ subject = "", html = "", text = "" }: SendStep): number {
+  return [subject, html, text].reduce((sum, source) => sum + compiledBytes(source), 0);
 }
 
 function sendsOf(steps: readonly AutomationStep[]): SendStep[] {

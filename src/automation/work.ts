@@ -119,6 +119,9 @@ export class Worker {
     let isRefused = false;
     try {
       let runsInHand = await this.#runsInHand(runs);
+      left = runsInHand.map(({ run }) => run);
+      const putOff = runs.filter((run) => !left.includes(run));
+      if (putOff.length > 0) await releaseRuns(this.#parts.sql, putOff, this.#parts.clock.now());
       while (runsInHand.length > 0 && performance.now() < until && !this.#isStopped) {
         const stepped = await this.#step(runsInHand);
         runsInHand = stepped.runsInHand;
@@ -137,14 +140,19 @@ export class Worker {
     return isRefused;
   }
 
-  /** With the event that started it and the version it follows. */
+  /**
+   * With the event that started it and the version it follows. Those whose versions have no room now are left
+   * out.
+   */
   async #runsInHand(runs: readonly ClaimedRun[]): Promise<RunInHand[]> {
     const [events, planOf] = await Promise.all([readEvents(this.#parts.sql, runs), this.#plans.of(runs)]);
     const byId = new Map(events.map((event) => [event.workspaceId + event.id, event]));
-    return runs.map((run) => {
+    return runs.flatMap((run) => {
+      const plan = planOf(run);
+      if (!plan) return [];
       const event = byId.get(run.workspaceId + run.eventId);
       const happening = { name: event?.name ?? "", properties: event?.properties ?? {} };
-      return { run, event: happening, plan: planOf(run) };
+      return [{ run, event: happening, plan }];
     });
   }
 

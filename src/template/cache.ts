@@ -85,7 +85,8 @@ export class TemplateCache {
 
   #compile(version: VersionText): Shelved {
     const compiled = compiledOf(version);
-    const bytes = bytesOf(version.html) + bytesOf(version.plain ?? "") + bytesOf(version.subject ?? "");
+    const bytes =
+      compiledBytes(version.html) + compiledBytes(version.plain ?? "") + compiledBytes(version.subject ?? "");
     this.#kept.set(keyOf(version), { compiled, bytes });
     this.#bytes += bytes;
     for (const [key, oldest] of this.#kept) {
@@ -106,7 +107,8 @@ function compiledOf(version: VersionText): Shelved {
   }
 }
 
-function bytesOf(source: string): number {
+/** What a source takes once it is compiled, about. */
+export function compiledBytes(source: string): number {
   return source.length + (source.split("{").length - 1) * BYTES_PER_BRACE;
 }
 

@@ -221,9 +221,10 @@ export type VersionKey = { workspaceId: string; automationId: string; version: n
 export async function readDocuments(
   sql: Sql,
   keys: readonly VersionKey[],
-): Promise<(VersionKey & { document: unknown })[]> {
+): Promise<(VersionKey & { document: unknown; documentChars: number })[]> {
   return sql`
-    select v.workspace_id as "workspaceId", v.automation_id as "automationId", v.version, v.document
+    select v.workspace_id as "workspaceId", v.automation_id as "automationId", v.version, v.document,
+      length(v.document::text) as "documentChars"
     from automation_version v
     join unnest(${keys.map((k) => k.workspaceId)}::uuid[], ${keys.map((k) => k.automationId)}::uuid[],
                 ${keys.map((k) => k.version)}::int[]) as k(workspace_id, automation_id, version)
