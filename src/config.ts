@@ -691,6 +691,7 @@ const TLS_MODES = ["disable", "require", "verify-ca", "verify-full"];
 
 function postgresUrl(env: string, reason: string): Setting<string> {
   const fault = (text: string): string | null => {
+    if (namesSeveralHosts(text)) return ONE_HOST;
     const wrong = badlyEncoded(text);
     if (wrong !== null || !URL.canParse(text)) return wrong;
     const { searchParams } = new URL(text);
@@ -702,6 +703,14 @@ function postgresUrl(env: string, reason: string): Setting<string> {
       : `a URL whose sslrootcert can be read, but ${authority} cannot`;
   };
   return { ...url(env, ["postgres:", "postgresql:"], reason), fault };
+}
+
+const ONE_HOST = "a URL of one host: let a name or an address that follows the primary stand for several";
+
+/** `h1,h2`, as libpq takes it: here it would be one name, which DNS does not know. */
+function namesSeveralHosts(text: string): boolean {
+  const place = /^[^:]+:\/\/([^/?]*)/.exec(text)?.[1] ?? "";
+  return /,|%2c/i.test(place.slice(place.lastIndexOf("@") + 1));
 }
 
 function isReadable(path: string): boolean {
