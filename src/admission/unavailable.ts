@@ -1,7 +1,14 @@
-/** The errors for a caller when a store does not answer or the engine is overloaded. */
+/** The errors for a caller when a store cannot be used or the engine is overloaded. */
+import { hindranceOf } from "../record/db/lost.ts";
+import { writeRefusal } from "../redis/writerefusal.ts";
+
 export const LACKING = {
   redis: "Redis does not answer.",
+  redis_writes: "Redis accepts no writes.",
   postgres: "Postgres does not answer.",
+  postgres_writes: "Postgres accepts no writes.",
+  postgres_rights: "The database user lacks a right.",
+  partition: "The database has no partition for today.",
   stores: "Redis or Postgres does not answer in time.",
   backlog: "The sending backlog is full.",
   disk: "The disk of the database is nearly full.",
@@ -17,8 +24,17 @@ export class Unavailable extends Error {
 
   constructor(lacking: Lacking, reason: string, cause?: unknown) {
     super(reason, { cause });
-    this.lacking = lacking;
+    this.lacking = OF_STORES.has(lacking) ? (toldBy(cause) ?? lacking) : lacking;
   }
+}
+
+const OF_STORES: ReadonlySet<Lacking> = new Set(["redis", "postgres", "stores"]);
+
+/** What a store that answers lacks, in its own words; null: it has said nothing of the kind. */
+export function toldBy(error: unknown): Lacking | null {
+  const refusal = writeRefusal(error);
+  if (refusal !== null) return refusal === "OOM" ? "memory" : "redis_writes";
+  return hindranceOf(error);
 }
 
 /** How long a request waits for Postgres to load its key, its workspace or an earlier answer. */

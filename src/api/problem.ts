@@ -2,7 +2,7 @@
  * Every refusal of the API, as a value: status, machine-readable name, message for people. Not an Error: a
  * refusal is an ordinary answer, and must not reveal internals.
  */
-import { LACKING, type Lacking, Unavailable } from "../admission/unavailable.ts";
+import { LACKING, type Lacking, toldBy, Unavailable } from "../admission/unavailable.ts";
 import { isMoving } from "../record/cells/moving.ts";
 import { fateOf } from "../record/db/lost.ts";
 
@@ -114,5 +114,5 @@ export function problemOf(error: unknown, isRead: boolean): Problem {
   if (isMoving(error)) return unavailable("workspace");
   const fate = fateOf(error);
   if (fate === null) return INTERNAL;
-  return fate === "not done" || isRead ? unavailable("postgres") : OUTCOME_UNKNOWN;
+  return fate === "not done" || isRead ? unavailable(toldBy(error) ?? "postgres") : OUTCOME_UNKNOWN;
 }

@@ -193,8 +193,7 @@ export class Effects {
 }
 
 /**
- * Its own data are refused, whenever it is tried again; null: a constraint or a missing partition, which may
- * be mended.
+ * Its own data are refused, whenever it is tried again; null: a constraint, which may be mended.
  */
 function whyNeverKept({ cause }: BrokenMail): string | null {
   return isRefusal(cause) && /^(22|54)/.test(cause.code)

@@ -4,6 +4,7 @@
  */
 
 import { isAnotherServer } from "../redis/anotherserver.ts";
+import { writeRefusal, writeRefusalWords } from "../redis/writerefusal.ts";
 import { type HostPort, readRedisUrl } from "../rules/redisurl.ts";
 
 const POSTGRES_PORT = 5432;
@@ -81,8 +82,11 @@ const REFUSED = /^(ECONNREFUSED|ENOENT)$/;
 const UNKNOWN_HOST = /^(ENOTFOUND|EAI_AGAIN)$/;
 const NO_WAY = /^(ETIMEDOUT|CONNECT_TIMEOUT|EHOSTUNREACH|ENETUNREACH)$/;
 const LOST = /^(CONNECTION_(CLOSED|ENDED|DESTROYED)|ECONNRESET|ECONNABORTED|EPIPE)$/;
-/** Of Postgres: wrong user or password, no such database, no connection left, starting or stopping. */
-const NOT_ALLOWED = /^28/;
+/**
+ * Of Postgres: wrong user or password, or a user who may not connect; no such database, no connection left,
+ * starting or stopping.
+ */
+const NOT_ALLOWED = /^(28...|42501)$/;
 const NO_DATABASE = "3D000";
 const TOO_MANY = "53300";
 const NOT_SERVING = /^57P/;
@@ -104,6 +108,8 @@ function why({ name, setting }: Store, error: unknown): string {
   if (code === NO_DATABASE)
     return `has no such database: ${message}. Create it, or name another in ${setting}.`;
   if (code === TOO_MANY) return `has no connection left: ${message}. Raise max_connections.`;
+  const refusal = writeRefusal({ message });
+  if (refusal !== null) return `cannot be used: ${writeRefusalWords(refusal)}.`;
   if (NOT_SERVING.test(code) || REDIS_REFUSES.test(message)) return `does not serve now: ${message}.`;
   return `cannot be used: ${message || code || `${name} gave no reason`}.`;
 }
@@ -121,7 +127,7 @@ function hasNoRedis(error: unknown): boolean {
 
 function isRefusedByRedis(error: unknown): boolean {
   const { name, message } = partsOf(error);
-  return name === "ReplyError" && REDIS_REFUSES.test(message);
+  return name === "ReplyError" && (REDIS_REFUSES.test(message) || writeRefusal(error) !== null);
 }
 
 function isOfPostgres(error: unknown): boolean {

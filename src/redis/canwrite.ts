@@ -7,6 +7,7 @@ import { messageOf } from "../caught.ts";
 import { mastersOf } from "./connect.ts";
 import { keyspace } from "./keyspace.ts";
 import type { RedisClient } from "./scripts.ts";
+import { writeRefusal, writeRefusalWords } from "./writerefusal.ts";
 
 const PROBE_LIVES_MS = 10_000;
 
@@ -19,9 +20,9 @@ export async function canWrite(redis: RedisClient): Promise<string | null> {
     ]);
     return info.map(evictionTrouble).find((trouble) => trouble !== null) ?? null;
   } catch (error) {
-    const message = messageOf(error);
-    const [code = ""] =
-      /^(?:OOM|READONLY|MISCONF|NOPERM|CLUSTERDOWN|LOADING|MASTERDOWN)\b/.exec(message) ?? [];
+    const refusal = writeRefusal(error);
+    if (refusal !== null) return writeRefusalWords(refusal);
+    const [code = ""] = /^(?:NOPERM|CLUSTERDOWN|LOADING|MASTERDOWN)\b/.exec(messageOf(error)) ?? [];
     if (code !== "") return `it accepts no writes (${code})`;
     // of a cluster that has lost one of its masters, the others serve on
     return redis instanceof Cluster && (await infoOf(redis, "memory").catch(() => [])).length > 0

@@ -26,7 +26,7 @@ import { Counter, Gauge, Histogram, SECONDS, SIZES } from "../../meter.ts";
 import { markBegun } from "./begun.ts";
 import { CONFLICT_RETRIES_MAX, isConflict, pause } from "./conflict.ts";
 import type { Sql, Statement, Tx } from "./connect.ts";
-import { isRefusal } from "./lost.ts";
+import { hindranceOf, isRefusal } from "./lost.ts";
 import { orNull, text, typed } from "./rowshape.ts";
 import type { Reserved } from "./statement.ts";
 
@@ -513,7 +513,7 @@ function expectCommit(result: { command: string }): void {
 
 /** Bad data or a broken constraint: the fault of one row, and the others may succeed without it. */
 export function isFaultOfOne(error: unknown): boolean {
-  return isRefusal(error) && /^(22|23|54)/.test(error.code);
+  return isRefusal(error) && /^(22|23|54)/.test(error.code) && hindranceOf(error) === null;
 }
 
 /** Canceled by the statement timeout, kept waiting for a lock, or not answered at all. */

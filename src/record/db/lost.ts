@@ -24,13 +24,36 @@ export function asLost(error: unknown): void {
 const CONNECTION_CODES =
   /^(CONNECTION_(CLOSED|ENDED|DESTROYED)|CONNECT_TIMEOUT|E(CONN(RESET|REFUSED|ABORTED)|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|NOTFOUND|AI_AGAIN))$/;
 /** A statement took too long, or a lock: Postgres has undone it. */
-const TOO_SLOW = new Set(["57014", "55P03", "40P01", "40001", "53100", "53200", "53300"]);
+const TOO_SLOW = new Set(["57014", "55P03", "40P01", "40001", "53200", "53300"]);
+
+/**
+ * What keeps Postgres from doing what it is asked, whoever asks, until an operator mends it; null: nothing of
+ * the kind. Nothing was done.
+ */
+export function hindranceOf(error: unknown): Hindrance | null {
+  if (!isRefusal(error)) return null;
+  if (error.code === CHECK_VIOLATION) return isWithoutPartition(error) ? "partition" : null;
+  return HINDRANCES[error.code] ?? null;
+}
+
+export type Hindrance = "disk" | "partition" | "postgres_rights" | "postgres_writes";
+const CHECK_VIOLATION = "23514";
+const HINDRANCES: Record<string, Hindrance> = {
+  "25006": "postgres_writes",
+  "42501": "postgres_rights",
+  "53100": "disk",
+};
+
+/** A row for a day without one has the code of a broken constraint, but no constraint to name. */
+function isWithoutPartition(error: object): boolean {
+  return !("constraint_name" in error) || !error.constraint_name;
+}
 
 /** null: the error is about something else than a store that does not answer. */
 export function fateOf(error: unknown): "not done" | "unknown" | null {
   if (!(error instanceof Error)) return null;
   const code = codeOf(error) ?? "";
-  if (isRefusal(error)) return TOO_SLOW.has(error.code) ? "not done" : null;
+  if (isRefusal(error)) return TOO_SLOW.has(error.code) || hindranceOf(error) ? "not done" : null;
   const isOfConnection =
     lost.has(error) || error.name === "PostgresError" || CONNECTION_CODES.test(String(code));
   if (!isOfConnection) return null;
