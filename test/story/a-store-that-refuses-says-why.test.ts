@@ -3,10 +3,8 @@
  * commands say it too, and when it is mended the same requests succeed.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { rolledBack, Unavailable } from "../../src/admission/unavailable.ts";
 import { DAY_MS } from "../../src/clock.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
-import { isFaultOfOne } from "../../src/record/db/groupcommit.ts";
 import { attachingOf, dayName } from "../../src/record/db/partitions.ts";
 import { commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
@@ -53,6 +51,11 @@ function lacks(message: string) {
   });
 }
 
+async function readyz(): Promise<[number, Record<string, string>]> {
+  const response = await fetch(`${engine.url}/readyz`);
+  return [response.status, ((await response.json()) as { checks: Record<string, string> }).checks];
+}
+
 const today = () => Math.floor(Date.now() / DAY_MS);
 
 test.each(["email", "body"])("a day without a partition of %s", async (table) => {
@@ -96,11 +99,7 @@ test("a Redis whose replicas are away, and one that is full", async () => {
   expect(await send()).toEqual(lacks("Redis accepts no writes."));
   const why =
     "it accepts no writes (NOREPLICAS): fewer replicas than its min-replicas-to-write are connected and keep up";
-  const ready = await fetch(`${engine.url}/readyz`);
-  expect([ready.status, await ready.json()]).toEqual([
-    503,
-    expect.objectContaining({ checks: expect.objectContaining({ redis: why }) }),
-  ]);
+  expect(await readyz()).toEqual([503, expect.objectContaining({ redis: why })]);
   const { postrider } = commandLine(stage);
   const { status, err } = await postrider("workspace", "set", shop.id, "--plan", "standard");
   expect(err).toContain(`(REDIS_URL) cannot be used: ${why}.`);
@@ -121,12 +120,28 @@ test("a user who may not connect ends a start at once", async () => {
   await sql.unsafe(`grant connect on database "${database}" to public`);
 });
 
-test("a full disk is named, and is no fault of an e-mail", () => {
-  const full = Object.assign(new Error("could not extend file: No space left on device"), {
-    ...{ name: "PostgresError", severity: "ERROR", code: "53100" },
-  });
-  expect(isFaultOfOne(full)).toBe(false);
-  const told = rolledBack({ error: full, isBroken: false });
-  expect(told).toBeInstanceOf(Unavailable);
-  expect((told as Unavailable).lacking).toBe("disk");
+test("a full disk: no send goes through, and the process is not ready", async () => {
+  const database = new URL(stage.databaseUrl).pathname.slice(1);
+  const noSpace = (reply: string) => `
+    returns ${reply} language plpgsql as $$ begin
+      raise exception 'could not write: No space left on device' using errcode = '53100';
+    end $$`;
+  const lookIn = async (path: string) => {
+    await sql.unsafe(`alter role ${LIMITED} in database "${database}" set search_path = ${path}`);
+    await sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${LIMITED}`;
+  };
+  // of these names, before those of Postgres
+  await sql.unsafe(`create schema full_disk; grant usage on schema full_disk to ${LIMITED};
+    create function full_disk.pg_export_snapshot() ${noSpace("text")};
+    create function full_disk.no_space() ${noSpace("trigger")};
+    create trigger no_space before insert on body execute function full_disk.no_space()`);
+  await lookIn("full_disk, public, pg_catalog");
+  await expect.poll(send).toEqual(lacks("The disk of the database is nearly full."));
+  await expect.poll(readyz).toEqual([503, expect.objectContaining({ postgres: "its disk is full" })]);
+  const { out } = await commandLine({ ...stage, databaseUrl: limitedUrl }).postrider("doctor");
+  expect(out).toMatch(/fail +commits +its disk is full/);
+  await sql.unsafe("drop trigger no_space on body");
+  await lookIn("public");
+  await expect.poll(async () => (await send()).status).toBe(200);
+  await expect.poll(async () => (await readyz())[0]).toBe(200);
 });

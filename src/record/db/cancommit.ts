@@ -1,15 +1,16 @@
 /**
  * Whether mail could be committed: a transaction that is given a number, over the connections that commits
- * use, by a role that may write what a send writes, on a day that has its partitions.
+ * use, onto a disk with space, by a role that may write what a send writes, on a day that has its partitions.
  */
 import { DAY_MS } from "../../clock.ts";
 import type { Sql, Tx } from "./connect.ts";
-import { isRefusal } from "./lost.ts";
+import { hindranceOf, isRefusal } from "./lost.ts";
 import { tablesWithout } from "./partitions.ts";
 import { boolean, text, typed } from "./rowshape.ts";
 import { transactionTime } from "./time.ts";
 
 const READ_ONLY = "25006";
+const FULL = "its disk is full";
 const STANDBY = "it accepts no writes: is it a standby?";
 const WRITTEN = ["attachment", "bag", "body", "claim", "due", "email", "ledger"];
 const RIGHTS = ["select", "insert", "update", "delete"];
@@ -20,6 +21,7 @@ export async function canCommit(commits: Sql): Promise<string | null> {
     return await commits.begin(troubleIn);
   } catch (error) {
     if (!isRefusal(error)) return "no answer";
+    if (hindranceOf(error) === "disk") return FULL;
     return error.code === READ_ONLY || /recovery/.test(error.message)
       ? STANDBY
       : `it refuses a transaction (${error.code})`;
@@ -31,6 +33,8 @@ async function troubleIn(tx: Tx): Promise<string | null> {
     select pg_current_xact_id()::text as xid,
       current_setting(${"transaction_read_only"})::boolean as "isReadOnly"`;
   if (row?.isReadOnly) return STANDBY;
+  // a small file, until the transaction ends: nothing else of this writes to the disk before the commit
+  await tx`select pg_export_snapshot()`;
   const [forbidden] = await typed(tx, { table: text })`
     select t as table from unnest(${WRITTEN}::text[]) as t, unnest(${RIGHTS}::text[]) as r
     where not has_table_privilege(to_regclass(t), r) order by 1 limit 1`;
