@@ -3,7 +3,8 @@
  * problems are named together, each with its variable and what that allows. No other file reads the
  * environment.
  */
-import { accessSync, constants } from "node:fs";
+import { X509Certificate } from "node:crypto";
+import { accessSync, constants, readFileSync } from "node:fs";
 import { isIP } from "node:net";
 import { resolve } from "node:path";
 import { REDIS_URL_FORMS, readRedisUrl } from "./rules/redisurl.ts";
@@ -698,9 +699,11 @@ function postgresUrl(env: string, reason: string): Setting<string> {
     const [mode, authority] = [searchParams.get("sslmode"), searchParams.get("sslrootcert")];
     if (mode !== null && !TLS_MODES.includes(mode))
       return `a URL whose sslmode is ${TLS_MODES.slice(0, -1).join(", ")} or ${TLS_MODES.at(-1)}, but it is ${mode}`;
-    return authority === null || authority === "system" || isReadable(authority)
+    if (authority === null || authority === "system") return null;
+    if (!isReadable(authority)) return `a URL whose sslrootcert can be read, but ${authority} cannot`;
+    return holdsCertificate(authority)
       ? null
-      : `a URL whose sslrootcert can be read, but ${authority} cannot`;
+      : `a URL whose sslrootcert names a file of certificates, but ${authority} has none`;
   };
   return { ...url(env, ["postgres:", "postgresql:"], reason), fault };
 }
@@ -711,6 +714,14 @@ const ONE_HOST = "a URL of one host: let a name or an address that follows the p
 function namesSeveralHosts(text: string): boolean {
   const place = /^[^:]+:\/\/([^/?]*)/.exec(text)?.[1] ?? "";
   return /,|%2c/i.test(place.slice(place.lastIndexOf("@") + 1));
+}
+
+function holdsCertificate(path: string): boolean {
+  try {
+    return new X509Certificate(readFileSync(path)).subject !== undefined;
+  } catch {
+    return false;
+  }
 }
 
 function isReadable(path: string): boolean {

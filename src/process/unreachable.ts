@@ -3,6 +3,8 @@
  * and what to check. A process or command that ends for this reason has its own exit status.
  */
 
+import { cameWithConnection, isOfCertificate } from "../record/db/lost.ts";
+import { TlsRefused } from "../record/db/session.ts";
 import { isAnotherServer } from "../redis/anotherserver.ts";
 import { writeRefusal, writeRefusalWords } from "../redis/writerefusal.ts";
 import { type HostPort, readRedisUrl } from "../rules/redisurl.ts";
@@ -75,7 +77,13 @@ export function postgresTrouble(error: unknown, url: string): StoreUnreachable |
 export function isMisconfigured(error: unknown): boolean {
   const met = ofNode(error);
   const { code, message } = partsOf(met);
-  return NOT_ALLOWED.test(code) || code === NO_DATABASE || NOT_LET_IN.test(message) || isAnotherServer(met);
+  return (
+    [NOT_ALLOWED, BAD_PARAMETER].some((codes) => codes.test(code)) ||
+    code === NO_DATABASE ||
+    NOT_LET_IN.test(message) ||
+    isAnotherServer(met) ||
+    tlsTrouble(error) !== null
+  );
 }
 
 const REFUSED = /^(ECONNREFUSED|ENOENT)$/;
@@ -88,6 +96,8 @@ const LOST = /^(CONNECTION_(CLOSED|ENDED|DESTROYED)|ECONNRESET|ECONNABORTED|EPIP
  */
 const NOT_ALLOWED = /^(28...|42501)$/;
 const NO_DATABASE = "3D000";
+/** Of the url, which the client hands to Postgres. */
+const BAD_PARAMETER = /^(42704|22023)$/;
 const TOO_MANY = "53300";
 const NOT_SERVING = /^57P/;
 const REDIS_NAMES = /^(MaxRetriesPerRequestError|ClusterAllFailedError|AbortError)$/;
@@ -97,6 +107,9 @@ const REDIS_REFUSES = /^(NOAUTH|WRONGPASS|NOPERM|ERR AUTH|LOADING|CLUSTERDOWN|MA
 
 function why({ name, setting }: Store, error: unknown): string {
   if (error === undefined) return "does not answer. Is it overloaded or cut off?";
+  const tls = tlsTrouble(error);
+  if (tls !== null)
+    return `${tls}. Check ${name === "Postgres" ? `sslmode and sslrootcert of ${setting}` : `${setting} and NODE_EXTRA_CA_CERTS`}.`;
   const { code, message } = partsOf(ofNode(error));
   if (REFUSED.test(code)) return "refuses connections. Is it running?";
   if (UNKNOWN_HOST.test(code)) return "has a host name that DNS does not know. Is it spelt right?";
@@ -105,6 +118,7 @@ function why({ name, setting }: Store, error: unknown): string {
   if (LOST.test(code)) return "closed the connection. Is it restarting?";
   if (NOT_ALLOWED.test(code) || NOT_LET_IN.test(message))
     return `refuses the login: ${message}. Check the user and the password in ${setting}.`;
+  if (BAD_PARAMETER.test(code)) return `refuses a parameter of ${setting}: ${message}.`;
   if (code === NO_DATABASE)
     return `has no such database: ${message}. Create it, or name another in ${setting}.`;
   if (code === TOO_MANY) return `has no connection left: ${message}. Raise max_connections.`;
@@ -112,6 +126,15 @@ function why({ name, setting }: Store, error: unknown): string {
   if (refusal !== null) return `cannot be used: ${writeRefusalWords(refusal)}.`;
   if (NOT_SERVING.test(code) || REDIS_REFUSES.test(message)) return `does not serve now: ${message}.`;
   return `cannot be used: ${message || code || `${name} gave no reason`}.`;
+}
+
+/** What waiting does not mend: TLS is not offered, or not by whom we trust. */
+function tlsTrouble(error: unknown): string | null {
+  for (const one of causesOf(ofNode(error))) {
+    if (one instanceof TlsRefused) return "offers no TLS";
+    if (isOfCertificate(one)) return `has a certificate that is not accepted: ${partsOf(one).message}`;
+  }
+  return null;
 }
 
 /** The client of a cluster says that no node helped it; what the last one said is of use. */
@@ -133,6 +156,7 @@ function isRefusedByRedis(error: unknown): boolean {
 function isOfPostgres(error: unknown): boolean {
   const { name, code, severity } = partsOf(error);
   if (name === "PostgresError") return severity === "FATAL" || code === TOO_MANY || NOT_SERVING.test(code);
+  if (error instanceof TlsRefused || (isOfCertificate(error) && cameWithConnection(error))) return true;
   return [REFUSED, UNKNOWN_HOST, NO_WAY, LOST].some((codes) => codes.test(code)) && !isOfFile(error);
 }
 

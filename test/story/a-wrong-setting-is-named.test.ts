@@ -24,6 +24,11 @@ test.each<[role: string, settings: Record<string, string>, said: RegExp]>([
     { DATABASE_URL: "postgres://h/d?sslrootcert=/nowhere/ca.pem" },
     /^DATABASE_URL must be a URL whose sslrootcert can be read, but \/nowhere\/ca\.pem cannot\./,
   ],
+  [
+    "api",
+    { DATABASE_URL: "postgres://h/d?sslrootcert=/etc/hostname" },
+    /^DATABASE_URL must be a URL whose sslrootcert names a file of certificates, but \/etc\/hostname has none\./,
+  ],
   ["api", { DATABASE_URL: "postgres://h1,h2/d" }, /^DATABASE_URL must be a URL of one host: /],
   ["api", { DATABASE_URL: "postgres://me:a,b@h1:1,h2:2/d" }, /^DATABASE_URL must be a URL of one host: /],
   ["api", { READ_DATABASE_URL: "postgres://h1%2Ch2/d" }, /^READ_DATABASE_URL must be a URL of one host: /],

@@ -89,7 +89,8 @@ export function connectRecord(url: string, pool: PoolName, timeoutMs: number, wa
       socketFolder
         ? connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` })
         : connectSocket({ host: host as string, port: port as number, noDelay: true }),
-    client: ({ socket, onLost }) => {
+    isSecure: tls !== null,
+    client: ({ socket, onLost, onDrop }) => {
       // `socket` is read by the driver but absent from its types; it must hand back an unconnected socket at
       // once
       const options = {
@@ -100,7 +101,7 @@ export function connectRecord(url: string, pool: PoolName, timeoutMs: number, wa
         max_lifetime: null,
         fetch_types: false,
         types: arrayTypes(),
-        ...(tls && { ssl: tls }),
+        ...(tls && { ssl: { ...tls, signal: onDrop } }),
         prepare: !isPooled && pool !== "setup",
         onnotice: () => {},
         connect_timeout: Math.max(CONNECT_SECONDS_MIN, Math.ceil(timeoutMs / 1000)),

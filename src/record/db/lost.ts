@@ -20,6 +20,17 @@ export function asLost(error: unknown): void {
   if (typeof error === "object" && error !== null) lost.add(error);
 }
 
+export function cameWithConnection(error: unknown): boolean {
+  return typeof error === "object" && error !== null && lost.has(error);
+}
+
+/** What Node calls a certificate that it does not accept. */
+const CERTIFICATE_CODES = /^(CERT_|ERR_TLS_CERT|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|INVALID_(CA|PURPOSE))/;
+
+export function isOfCertificate(error: unknown): boolean {
+  return CERTIFICATE_CODES.test(codeOf(error) ?? "");
+}
+
 /** What the client and Node call a connection that cannot be made, or is lost. */
 const CONNECTION_CODES =
   /^(CONNECTION_(CLOSED|ENDED|DESTROYED)|CONNECT_TIMEOUT|E(CONN(RESET|REFUSED|ABORTED)|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|NOTFOUND|AI_AGAIN))$/;

@@ -11,12 +11,23 @@
  * Promises: every statement is answered or rejected, at the latest when the connection is lost.
  */
 import { Socket } from "node:net";
-import { asLost, asUndone, isRefusal } from "./lost.ts";
+import { asLost, asUndone, isOfCertificate, isRefusal } from "./lost.ts";
 import type { Client, Row, Rows, Unsent } from "./statement.ts";
 
 const LOOKS_IN_SILENCE = 3;
 /** After its farewell a connection has this long to close by itself. */
 const FAREWELL_MS = 500;
+
+/** What the server answers to a request for TLS that it grants: `S`. */
+const TLS_ACCEPTED = 0x53;
+
+export class TlsRefused extends Error {
+  readonly code = "TLS_REFUSED";
+
+  constructor() {
+    super("the server does not speak TLS");
+  }
+}
 
 /** The connection is lost: what was under way may have been done or not. */
 export class ConnectionLost extends Error {
@@ -28,10 +39,15 @@ export class ConnectionLost extends Error {
 type Address = { host: string[]; port: number[] };
 
 export type SessionParts = {
-  /** The client calls `socket` when it has something to send, and `onLost` when its connection is lost. */
-  client(hooks: { socket(address: Address): Socket; onLost(): void }): Client;
+  /**
+   * The client calls `socket` when it has something to send, and `onLost` when its connection is lost. With
+   * `onDrop` its TLS ends.
+   */
+  client(hooks: { socket(address: Address): Socket; onLost(): void; onDrop: AbortSignal }): Client;
   /** A socket that has started to connect. */
   connect(address: Address): Socket;
+  /** Whether the client asks for TLS on it; default: no. */
+  isSecure?: boolean;
   /** How transactions begin; default: `begin`. */
   begin?: string;
   /** How long Postgres may be silent during a statement; null: no limit. */
@@ -56,6 +72,11 @@ export class Session {
   /** When it last began or ended a statement. */
   usedAt = performance.now();
   #socket: Socket | null = null;
+  /**
+   * Destroys what the client has put around the socket. TLS stays open over a socket that was destroyed, and
+   * what the client says at its end would then fail where nobody can catch it.
+   */
+  readonly #secured = new AbortController();
   #cause: unknown;
   #watch: NodeJS.Timeout | null = null;
   #bytesHeard = 0;
@@ -66,6 +87,7 @@ export class Session {
     this.#client = parts.client({
       socket: (address) => this.#connect(address),
       onLost: () => this.drop(),
+      onDrop: this.#secured.signal,
     });
   }
 
@@ -81,11 +103,12 @@ export class Session {
       const rows = await query.execute();
       this.hasAnswered = true;
       return withoutHoles(rows);
-    } catch (error) {
+    } catch (caught) {
+      const error = this.#secured.signal.aborted && isAborted(caught) ? this.#lost() : caught;
       failure = isRefusal(error) ? "refused" : "lost";
       if (isRefusal(error)) this.hasAnswered = true;
       else {
-        if (this.isOver || this.#socket?.destroyed) asLost(error);
+        if (this.isOver || this.#socket?.destroyed || isOfCertificate(error)) asLost(error);
         // Postgres hangs up, or the client failed: in either case the answers that follow cannot be trusted
         this.drop(error);
       }
@@ -104,6 +127,8 @@ export class Session {
     if (this.isOver) return;
     this.isOver = true;
     this.#cause = cause;
+    // first: what is around a destroyed socket says that it is closed before it says why, to nobody any more
+    this.#secured.abort();
     this.#socket?.destroy();
     // the client rejects what it holds when its socket closes, but not what it was given in between
     setImmediate(() => this.#client.end({ timeout: 0 }).catch(() => {}));
@@ -143,6 +168,9 @@ export class Session {
     // the client adds its listeners some turns later, and an error may come before
     socket.on("error", (error) => this.drop(error));
     socket.once("close", () => this.drop());
+    if (this.#parts.isSecure)
+      // the client would begin TLS all the same, and be cut off
+      socket.once("data", ([answer]: Buffer) => answer === TLS_ACCEPTED || this.drop(new TlsRefused()));
     return socket;
   }
 
@@ -155,6 +183,11 @@ export class Session {
   #lost(): ConnectionLost {
     return new ConnectionLost("the connection to Postgres is lost", { cause: this.#cause });
   }
+}
+
+/** What the client hears of the end of its TLS, whatever it ended for. */
+function isAborted(error: unknown): boolean {
+  return error instanceof Error && error.name === "AbortError";
 }
 
 /** As it was sent, with places for its values. */
