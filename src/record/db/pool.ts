@@ -35,6 +35,8 @@ const LIFETIME_MS_MIN = 30 * 60_000;
 const LIFETIME_MS_SPREAD = 30 * 60_000;
 /** Each takes some megabytes of Postgres: those that the present work does not need are ended. */
 const IDLE_MS = 10_000;
+/** How long a connection that accepts no writes is kept: where all are such, not each write opens another. */
+const READ_ONLY_MS = 1_000;
 const REOPEN_MS_FIRST = 50;
 const REOPEN_MS_MAX = 1_000;
 
@@ -158,7 +160,9 @@ class SessionPool {
   }
 
   #pick(): Session | null {
-    const shared = this.#sessions.filter((session) => !session.isReserved);
+    // those that had refused a write when they were still too young to be left
+    for (const session of this.#sessions) if (isIdle(session) && isMisled(session)) this.#retire(session);
+    const shared = this.#sessions.filter((session) => !session.isReserved && !isMisled(session));
     const idle = shared.find((session) => session.inFlight === 0);
     if (idle) return idle;
     if (this.#sessions.length < this.#size.most && performance.now() >= this.#reopenAt) return this.#open();
@@ -196,7 +200,8 @@ class SessionPool {
   #changed(session: Session): void {
     if (session.isOver) this.#forget(session);
     else if (session.hasAnswered) this.#failures = 0;
-    if (isIdle(session) && performance.now() - session.openedAt > this.#lifetimeMs) this.#retire(session);
+    const isOld = performance.now() - session.openedAt > this.#lifetimeMs;
+    if (isIdle(session) && (isOld || isMisled(session))) this.#retire(session);
     this.#endIdleLater();
     if (!this.#isEnding) this.#serve();
     else if (this.#sessions.every(isIdle)) for (const resolve of this.#onIdle.splice(0)) resolve();
@@ -276,6 +281,14 @@ async function inTransaction<T>(
 /** What Postgres says to each statement after the one that failed. */
 function isOfAborted(error: unknown): boolean {
   return isRefusal(error) && error.code === "25P02";
+}
+
+/**
+ * After a failover the address may lead to the old primary for a while: whoever was let in there would stay
+ * with a standby.
+ */
+function isMisled({ acceptsNoWrites, openedAt }: Session): boolean {
+  return acceptsNoWrites && performance.now() - openedAt > READ_ONLY_MS;
 }
 
 function isIdle({ isReserved, inFlight }: Session): boolean {

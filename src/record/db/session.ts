@@ -11,7 +11,7 @@
  * Promises: every statement is answered or rejected, at the latest when the connection is lost.
  */
 import { Socket } from "node:net";
-import { asLost, asUndone, isOfCertificate, isRefusal } from "./lost.ts";
+import { asLost, asUndone, hindranceOf, isOfCertificate, isRefusal } from "./lost.ts";
 import type { Client, Row, Rows, Unsent } from "./statement.ts";
 
 const LOOKS_IN_SILENCE = 3;
@@ -66,6 +66,8 @@ export class Session {
   hasAnswered = false;
   /** Somebody uses it alone. */
   isReserved = false;
+  /** It was let in by a standby, or by a server that was read-only then: another may reach the primary. */
+  acceptsNoWrites = false;
   /** It takes no more statements. */
   isOver = false;
   inFlight = 0;
@@ -106,8 +108,10 @@ export class Session {
     } catch (caught) {
       const error = this.#secured.signal.aborted && isAborted(caught) ? this.#lost() : caught;
       failure = isRefusal(error) ? "refused" : "lost";
-      if (isRefusal(error)) this.hasAnswered = true;
-      else {
+      if (isRefusal(error)) {
+        this.hasAnswered = true;
+        if (hindranceOf(error) === "postgres_writes") this.acceptsNoWrites = true;
+      } else {
         if (this.isOver || this.#socket?.destroyed || isOfCertificate(error)) asLost(error);
         // Postgres hangs up, or the client failed: in either case the answers that follow cannot be trusted
         this.drop(error);
