@@ -3,7 +3,6 @@
  * byte of a body now and then, and beside none. overload: batches at three times the rate that the engine
  * takes at best, from callers that do not wait for each other's answers.
  */
-import { connect, type Socket } from "node:net";
 import { figure } from "../figure.ts";
 import { load, quantile, quantilesOf, WARMUP_SECONDS } from "../load.ts";
 import type { Bench, Role } from "../machine.ts";
@@ -15,69 +14,12 @@ import { until } from "../until.ts";
 
 const SILENT = 10_000;
 const SLOW = 2_000;
-/** What a slow one says of its body at a time, and how often. */
-const SLOW_BYTE_EVERY_MS = 1_000;
-const SLOW_BODY_BYTES = 10_000;
-/** So many at once, so that none of them is refused by the queue of the listening socket. */
-const OPENED_AT_ONCE = 200;
 const NEIGHBOUR_RATE = 200;
-/** Loopback addresses that they come from: a single one has too few ports for a second set of them. */
-const SOURCES = 8;
-
 const OVERLOAD = 3;
 const CLOSED_LOOP_CONNECTIONS = 16;
 /** More than are ever used: nobody waits for a connection. */
 const OPEN_LOOP_CONNECTIONS = 10_000;
 const REFUSED = [429, 503];
-
-/** Connections that are opened again when the server ends them, as a client's pool would. */
-class Crowd {
-  reopened = 0;
-  readonly #sockets = new Set<Socket>();
-  readonly #port: number;
-  readonly #onOpen: (socket: Socket) => void;
-  #isEnded = false;
-
-  constructor(url: string, onOpen: (socket: Socket) => void = () => {}) {
-    this.#port = Number(new URL(url).port);
-    this.#onOpen = onOpen;
-  }
-
-  async open(count: number): Promise<void> {
-    for (let opened = 0; opened < count; opened += OPENED_AT_ONCE)
-      await Promise.all(
-        Array.from({ length: Math.min(OPENED_AT_ONCE, count - opened) }, (_, n) => this.#connect(opened + n)),
-      );
-  }
-
-  count(): number {
-    return this.#sockets.size;
-  }
-
-  end(): void {
-    this.#isEnded = true;
-    for (const socket of this.#sockets) socket.destroy();
-  }
-
-  #connect(n: number): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const localAddress = `127.0.0.${2 + (n % SOURCES)}`;
-      const socket = connect({ host: "127.0.0.1", port: this.#port, localAddress });
-      socket.once("connect", () => {
-        this.#sockets.add(socket);
-        this.#onOpen(socket);
-        resolve();
-      });
-      socket.on("error", reject); // without an effect once it was open: it is closed then
-      socket.on("close", () => {
-        if (!this.#sockets.delete(socket) || this.#isEnded) return;
-        this.reopened++;
-        this.#connect(n).catch(() => {});
-      });
-      socket.resume();
-    });
-  }
-}
 
 const connections: Scenario = {
   name: "connections",
@@ -90,25 +32,12 @@ const connections: Scenario = {
     tell("the neighbour alone");
     const alone = await neighbour(api, own.key, run.seconds);
     tell("opens connections");
-    const silent = new Crowd(api.url);
-    bench.endings.add(() => silent.end());
-    await silent.open(SILENT);
-    const slow = new Crowd(api.url, (socket) => {
-      socket.write(
-        `POST /api/v1/emails HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${other.key}\r\n` +
-          `Content-Type: application/json\r\nContent-Length: ${SLOW_BODY_BYTES}\r\n\r\n{`,
-      );
-      const writing = setInterval(() => socket.write(" "), SLOW_BYTE_EVERY_MS);
-      socket.once("close", () => clearInterval(writing));
+    const crowd = await bench.program("crowd", "crowd.mjs", {
+      ...{ TARGET: api.url, KEY: other.key, SILENT: String(SILENT), SLOW: String(SLOW) },
     });
-    bench.endings.add(() => slow.end());
-    await slow.open(SLOW);
     tell("the neighbour beside them");
     const beside = await neighbour(api, own.key, run.seconds);
-    const open = silent.count() + slow.count();
-    const reopened = silent.reopened + slow.reopened;
-    silent.end();
-    slow.end();
+    const { open, reopened } = (await (await fetch(crowd.url)).json()) as { open: number; reopened: number };
     return {
       figures: [
         figure("connections open at the end", open, "", `of ${SILENT + SLOW}`),

@@ -139,14 +139,9 @@ export async function passKnown(
   onRoute(route, query);
   checkPermission(route, caller, query);
   checkPlan(route, caller);
-  const { inHand } = parts;
-  const { workspaceId } = caller;
-  // before its body is read, which would be in vain; and again, since others may have come meanwhile
-  if (!inHand.hasRoom(route, workspaceId, Math.max(0, exchange.head.contentLength)))
-    throw new Refusal(unavailable("capacity"));
   const received = await readBody(route, exchange);
   const { size } = received;
-  const end = inHand.take(route, workspaceId, size);
+  const end = parts.inHand.take(route, caller.bearer.handle, size);
   if (!end) throw new Refusal(unavailable("capacity"));
   try {
     const content = size === 0 ? NO_BODY : await contentOf(parts, route, caller, exchange, received);
@@ -166,6 +161,7 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
   if (token === null) throw new Refusal(MALFORMED_KEY);
   const bearer = parts.readKey(token);
   if (!bearer) throw new Refusal(INVALID_KEY);
+  refuseInVain(parts, exchange, bearer);
   const admission = await parts.admit(bearer);
   if (admission.kind === "unknown key") throw new Refusal(INVALID_KEY);
   parts.onUse(admission.caller);
@@ -176,6 +172,17 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
   if (!refused) return admission.caller;
   nameRoute(parts.router, exchange);
   throw refused;
+}
+
+/** When there is too much to do, a refusal costs as little as it can: nobody is asked, and no body is kept. */
+function refuseInVain(
+  { router, inHand }: GateParts,
+  { method, path, head }: Exchange,
+  { handle }: Bearer,
+): void {
+  const match = router.find(method, path);
+  if (match.kind === "route" && !inHand.hasRoom(match.route, handle, Math.max(0, head.contentLength)))
+    throw new Refusal(unavailable("capacity"));
 }
 
 function refusalOf(admission: Exclude<Admission, { kind: "unknown key" }>): Refusal | null {

@@ -1,9 +1,9 @@
 /**
- * How much work callers may have in hand at once: as much as is done in 0.6 seconds, by what was done lately.
+ * How much work callers may have in hand at once: as much as is done in half a second, by what was done lately.
  * Who comes with more is told at once to come again, rather than to wait behind the others for longer than
  * callers wait.
  *
- * By Little's law this finds the right measure by itself: while what is in hand takes less than 0.6 seconds,
+ * By Little's law this finds the right measure by itself: while what is in hand takes less than half a second,
  * more is done than was counted on, and more is allowed next; while it takes longer, less.
  *
  * A caller may have as much in hand as is still free: the first gets half of all, and whoever comes next
@@ -13,7 +13,7 @@ import { MAIN_THREAD_BYTES_MAX } from "./json.ts";
 import type { Route } from "./routes.ts";
 
 /** For what a single caller has in hand. */
-const WAIT_MS_MAX = 600;
+const WAIT_MS_MAX = 500;
 /** Of all there is the first caller gets half. */
 const CALLERS_SHARE = 2;
 /** Bytes that are done in a millisecond; a guess, until it is known. */
