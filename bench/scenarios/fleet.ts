@@ -8,14 +8,18 @@ import { ownCluster } from "../../test/rig/rediscluster.ts";
 import { type Figure, figure } from "../figure.ts";
 import { load, unansweredOf, WARMUP_SECONDS } from "../load.ts";
 import type { Bench } from "../machine.ts";
-import { cpuSeconds } from "../meter.ts";
+import { BATCH, BATCH_EMAILS } from "../mails.ts";
+import { cpuSeconds, type Metered } from "../meter.ts";
+import { openLoop } from "../openloop.ts";
 import type { Run, Scenario } from "../scenario.ts";
+import { until } from "../until.ts";
 import { deliverRun, type Variant } from "./deliver.ts";
 
 const WORKSPACES = 6;
 const CONNECTIONS_EACH = 6;
 
-type Rate = { perSecond: number; cpu: number };
+/** Besides the CPU of all, that of each process by its name; two of one name together. */
+type Rate = { perSecond: number; cpu: number; [process: string]: number };
 type Turn = "one" | "more";
 
 /** The mean of both turns of each. */
@@ -35,11 +39,21 @@ async function inTurns<T extends Record<string, number>>(measure: (turn: Turn) =
   return { one: mean(0, 3), more: mean(1, 2) };
 }
 
-/** CPU of everything, in seconds per thousand e-mails. */
 async function delivering(bench: Bench, run: Run, variant: Variant): Promise<Rate> {
   const { perSecond, mails, metered, stop } = await deliverRun(bench, run, variant);
   await stop();
-  return { perSecond, cpu: (metered.cpu.reduce((sum, { seconds }) => sum + seconds, 0) * 1000) / mails };
+  return rateOf(perSecond, metered.cpu, mails);
+}
+
+/** CPU in seconds per thousand e-mails. */
+function rateOf(perSecond: number, cpu: Metered["cpu"], mails: number): Rate {
+  const rate: Rate = { perSecond, cpu: 0 };
+  for (const { name, seconds } of cpu) {
+    const each = (seconds * 1000) / mails;
+    rate.cpu += each;
+    rate[name] = (rate[name] ?? 0) + each;
+  }
+  return rate;
 }
 
 function beside(words: { one: string; more: string }, { one, more }: { one: Rate; more: Rate }): Figure[] {
@@ -48,22 +62,66 @@ function beside(words: { one: string; more: string }, { one, more }: { one: Rate
     figure(`e-mails with ${words.more}`, more.perSecond, "/s"),
     figure(`CPU per thousand e-mails with ${words.one}`, one.cpu, "s"),
     figure(`CPU per thousand e-mails with ${words.more}`, more.cpu, "s"),
+    ...Object.keys(one)
+      .filter((name) => !["perSecond", "cpu"].includes(name))
+      .flatMap((name) => [
+        figure(`of which ${name} with ${words.one}`, one[name] as number, "s"),
+        figure(`of which ${name} with ${words.more}`, more[name] as number, "s"),
+      ]),
   ];
 }
 
+/**
+ * At full speed two threads of one core are busy at once for longer when there are more processes, and every
+ * second of CPU does less: so the same work is measured at half the load, too.
+ */
 const processes: Scenario = {
   name: "processes",
-  does: "as deliver, with one api process and with two on one port, in turns",
+  does: "as deliver, with one api process and with two on one port, in turns; then at half that load",
   async run(bench, run) {
-    const rates = await inTurns((turn) => delivering(bench, run, { apiProcesses: turn === "one" ? 1 : 2 }));
+    const countOf = (turn: Turn) => (turn === "one" ? 1 : 2);
+    const full = await inTurns((turn) => delivering(bench, run, { apiProcesses: countOf(turn) }));
+    const rate = Math.ceil(full.one.perSecond / 2 / BATCH_EMAILS);
+    const half = await inTurns((turn) => atRate(bench, run, rate, countOf(turn)));
+    const words = { one: "one api process", more: "two api processes" };
+    const halfWords = { one: "one api process at half the load", more: "two api processes at half the load" };
     return {
       figures: [
-        ...beside({ one: "one api process", more: "two api processes" }, rates),
-        figure("two api processes against one, CPU", rates.more.cpu / rates.one.cpu, "x", "at most 1.1"),
+        ...beside(words, full),
+        figure("two api processes against one, CPU", full.more.cpu / full.one.cpu, "x", "at most 1.1"),
+        ...beside(halfWords, half),
+        figure("at half the load, CPU", half.more.cpu / half.one.cpu, "x", "at most 1.1"),
       ],
     };
   },
 };
+
+/** Batches at even times, until all of them are delivered. */
+async function atRate(
+  bench: Bench,
+  { seconds, tell }: Run,
+  rate: number,
+  apiProcesses: number,
+): Promise<Rate> {
+  const { key } = await bench.workspace();
+  const roles = await Promise.all([
+    bench.role("api", {}, apiProcesses),
+    bench.role("deliver"),
+    bench.role("keeper"),
+  ]);
+  const shot = { url: `${roles[0].url}/api/v1/emails/batch`, key, method: "POST" as const, body: BATCH };
+  const isEmpty = async () => (await bench.sql`select 1 from bag limit 1`).length === 0;
+  await openLoop({ rate, count: rate * WARMUP_SECONDS }, () => shot);
+  await until("the mail of the warm-up left", isEmpty);
+  tell(`${rate} batches a second`);
+  const meter = bench.meter();
+  const { perSecond, failures } = await openLoop({ rate, count: rate * seconds }, () => shot);
+  await until("everything was delivered", isEmpty);
+  const { cpu } = meter.stop();
+  if (failures > 0) throw new Error(`${failures} batches were refused at half the load.`);
+  await Promise.all(roles.map((role) => role.stop()));
+  return rateOf(perSecond * BATCH_EMAILS, cpu, rate * seconds * BATCH_EMAILS);
+}
 
 const shards: Scenario = {
   name: "shards",

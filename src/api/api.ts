@@ -43,6 +43,7 @@ import { SHARED_PATH, sharedPage, shareRoutes } from "./share.ts";
 import { suppressionRoutes } from "./suppressions.ts";
 import { templateRoutes } from "./templates.ts";
 import { usageRoutes } from "./usage.ts";
+import { withWarnings } from "./warned.ts";
 import { webhookRoutes } from "./webhooks.ts";
 
 /** How often to look for confirmation mails that an ended process did not write. */
@@ -187,7 +188,7 @@ export function routesOf(
   const { applyDocument, webhookNetworksAllowed: networksAllowed } = parts;
   // the keeper goes on with what is left
   const erasures = new ErasurePasses((workspaceId) => eraseMail(reads, workspaceId, clock).catch(onFault));
-  return [
+  const routes = [
     ...domainRoutes({
       ...{ reads, clock, serverSecret, dns, onFault },
       async onRaised(raised) {
@@ -219,6 +220,7 @@ export function routesOf(
       eraseMail: (workspaceId) => atMost(timeoutMs, erasures.run(workspaceId)),
     }),
   ];
+  return routes.map(withWarnings);
 }
 
 async function listen(

@@ -36,7 +36,7 @@ import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
 import type { Json } from "./json.ts";
 import { jsonInTurns } from "./jsonturns.ts";
 import { writeDrafts } from "./mailmerge.ts";
-import { Misspelt, type Warning } from "./misspelt.ts";
+import { Misspelt, type Warning, Warnings } from "./misspelt.ts";
 import { envelopeOf, identityIn, LIST_QUERY, oneOf, pageOf, textIn } from "./page.ts";
 import { type Problem, Refusal, refuse } from "./problem.ts";
 import { type Answer, type Call, type CallHead, EMAIL_BODY_BYTES_MAX, type Route } from "./routes.ts";
@@ -61,11 +61,6 @@ const DRAFT_MS_MAX = 10;
 
 export const Reschedule = Type.Object({ scheduled_at: Type.String() }, { $id: "Reschedule" });
 
-const Warnings = Type.Optional(
-  Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), {
-    description: "fields that are not known and look misspelt; they were ignored",
-  }),
-);
 const Accepted = inner({ id: Id });
 const SendAnswer = inner({ id: Id, warnings: Warnings });
 const BatchAnswer = inner({

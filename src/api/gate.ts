@@ -174,7 +174,7 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
   throw refused;
 }
 
-/** When there is too much to do, a refusal costs as little as it can: nobody is asked, and no body is kept. */
+/** With too much to do, a refusal costs as little as it can: nobody is asked, and no body is kept. */
 function refuseInVain(
   { router, inHand }: GateParts,
   { method, path, head }: Exchange,

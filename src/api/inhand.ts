@@ -1,10 +1,10 @@
 /**
- * How much work callers may have in hand at once: as much as is done in half a second, by what was done lately.
- * Who comes with more is told at once to come again, rather than to wait behind the others for longer than
- * callers wait.
+ * How much work callers may have in hand at once: as much as is done in half a second, by what was done
+ * lately. Who comes with more is told at once to come again, rather than to wait behind the others for longer
+ * than callers wait.
  *
- * By Little's law this finds the right measure by itself: while what is in hand takes less than half a second,
- * more is done than was counted on, and more is allowed next; while it takes longer, less.
+ * By Little's law this finds the right measure by itself: while what is in hand takes less than half a
+ * second, more is done than was counted on, and more is allowed next; while it takes longer, less.
  *
  * A caller may have as much in hand as is still free: the first gets half of all, and whoever comes next
  * finds room. A little is always taken, whatever was done before, so that a pause of a store has an end.

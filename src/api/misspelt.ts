@@ -1,13 +1,19 @@
 /**
- * Finds unknown fields of a send that look like a known one with a letter or two wrong, for the `warnings` of
- * the answer. They are ignored like every unknown field. The cost is bounded: each name is compared once, and
- * a request has a limit.
+ * Finds unknown fields of a request that look like a known one with a letter or two wrong, for the `warnings`
+ * of the answer. They are ignored like every unknown field. The cost is bounded: each name is compared once,
+ * and a request has a limit.
  */
-import type { TSchema } from "typebox";
+import Type, { type TSchema } from "typebox";
 import { nearestOf } from "../rules/spelling.ts";
 import type { Json } from "./json.ts";
 
 export type Warning = { path: string; message: string };
+
+export const Warnings = Type.Optional(
+  Type.Array(Type.Object({ path: Type.String(), message: Type.String() }), {
+    description: "fields that are not known and look misspelt; they were ignored",
+  }),
+);
 
 const WARNINGS_MAX = 10;
 const COMPARED_MAX = 200;
@@ -44,7 +50,7 @@ export class Spelling {
   }
 }
 
-/** Of the e-mails of one request. */
+/** Of one request. */
 export class Misspelt {
   readonly warnings: Warning[] = [];
   readonly #refused: readonly string[];

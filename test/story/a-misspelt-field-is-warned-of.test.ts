@@ -1,6 +1,6 @@
 /**
- * A misspelt field of a send is ignored as before, and the answer says so: `warnings`, with the field it was
- * meant to be.
+ * A misspelt field is ignored like every unknown one, and the answer says so: `warnings`, with the field it
+ * was meant to be.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openapi } from "../../src/api/openapi.ts";
@@ -86,4 +86,35 @@ test("the API's own description has the warnings", () => {
     const answer = { "200": { content: { "application/json": { schema } } } };
     expect(paths[path]).toMatchObject({ post: { responses: answer } });
   }
+});
+
+describe("what is written besides e-mails", () => {
+  let audience: string;
+  beforeAll(async () => {
+    audience = (await ws.client.post<{ id: string }>("/audiences", { name: "People" })).body.id;
+    await ws.client.post(`/audiences/${audience}/contacts`, { email: "c@example.com" });
+  });
+  const written: [path: string, body: () => object, field: string, meant: string][] = [
+    ["/audiences", () => ({ name: "More", double_optin: true }), "double_optin", "double_opt_in"],
+    ["/contacts", () => ({ email: "a@example.com", unsubscribd: true }), "unsubscribd", "unsubscribed"],
+    ["/suppressions", () => ({ email: "b@example.com", scop: "bulk" }), "scop", "scope"],
+    [
+      "/events",
+      () => ({ audience_id: audience, email: "c@example.com", name: "x", propertes: {} }),
+      "propertes",
+      "properties",
+    ],
+    ["/templates", () => ({ name: "t", html: "x", subjct: "y" }), "subjct", "subject"],
+  ];
+  for (const [path, body, field, meant] of written)
+    test(`POST ${path} warns of ${field}`, async () => {
+      const answer = await ws.client.post<{ warnings?: Warning[] }>(path, body());
+      expect(answer.status).toBeLessThan(300);
+      expect(answer.body.warnings).toEqual([warning(field, meant)]);
+    });
+
+  test("what is spelt well is answered as before", async () => {
+    const { body } = await ws.client.post<object>("/suppressions", { email: "d@example.com" });
+    expect(body).not.toHaveProperty("warnings");
+  });
 });

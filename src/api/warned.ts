@@ -1,0 +1,49 @@
+/**
+ * Unknown fields are ignored everywhere. Where one looks like a known field with a letter or two wrong, the
+ * answer of whatever is written says so: an audience with a misspelt `double_opt_in` would have none.
+ */
+import Type, { type TProperties, type TSchema } from "typebox";
+import { Misspelt, Warnings } from "./misspelt.ts";
+import type { Route } from "./routes.ts";
+
+type Answered = { properties?: TProperties; anyOf?: TSchema[]; $id?: string };
+
+/** Each answer has one schema with warnings, however many routes give it; null: it has none. */
+const extended = new WeakMap<TSchema, TSchema | null>();
+
+/** As it is when it takes no fields, or says of itself what it ignores. */
+export function withWarnings(route: Route): Route {
+  const { request, answer, alsoReads = [], handle } = route;
+  const warned = request && answer ? extendedBy(answer) : null;
+  if (!request || warned === null) return route;
+  return {
+    ...route,
+    answer: warned,
+    async handle(call) {
+      const given = await handle(call);
+      const misspelt = new Misspelt(alsoReads);
+      misspelt.look(call.body, request, "");
+      if (misspelt.warnings.length === 0 || typeof given.body !== "string") return given;
+      return { ...given, body: JSON.stringify({ ...JSON.parse(given.body), warnings: misspelt.warnings }) };
+    },
+  };
+}
+
+function extendedBy(answer: TSchema): TSchema | null {
+  const known = extended.get(answer);
+  if (known !== undefined) return known;
+  const schema = extend(answer);
+  extended.set(answer, schema);
+  return schema;
+}
+
+function extend(answer: TSchema): TSchema | null {
+  const { properties, anyOf, $id } = answer as Answered;
+  if (anyOf) {
+    const each = anyOf.map(extendedBy).filter((one) => one !== null);
+    return each.length === anyOf.length ? Type.Union(each) : null;
+  }
+  if (!properties || "warnings" in properties) return null;
+  const named = $id !== undefined && { $id: `Written${$id}` };
+  return Type.Object({ ...properties, warnings: Warnings }, { additionalProperties: false, ...named });
+}
