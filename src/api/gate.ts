@@ -175,14 +175,13 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
 }
 
 /** With too much to do, a refusal costs as little as it can: nobody is asked, and no body is kept. */
-function refuseInVain(
-  { router, inHand }: GateParts,
-  { method, path, head }: Exchange,
-  { handle }: Bearer,
-): void {
-  const match = router.find(method, path);
-  if (match.kind === "route" && !inHand.hasRoom(match.route, handle, Math.max(0, head.contentLength)))
-    throw new Refusal(unavailable("capacity"));
+function refuseInVain({ router, inHand }: GateParts, exchange: Exchange, { handle }: Bearer): void {
+  if (!inHand.isMuch) return;
+  const match = router.find(exchange.method, exchange.path);
+  if (match.kind !== "route") return;
+  if (inHand.hasRoom(match.route, handle, Math.max(0, exchange.head.contentLength))) return;
+  exchange.route = shortPath(match.route);
+  throw new Refusal(unavailable("capacity"));
 }
 
 function refusalOf(admission: Exclude<Admission, { kind: "unknown key" }>): Refusal | null {

@@ -54,17 +54,21 @@ export class WorkInHand {
     return false;
   }
 
-  /** Hands back what is called when it is done, however it ended; null: there is no room. */
-  take(caller: string, work: number): (() => void) | null {
+  /**
+   * Hands back what is called when it is done, however it ended, and says whether this was the first time;
+   * null: there is no room.
+   */
+  take(caller: string, work: number): (() => boolean) | null {
     if (!this.hasRoom(caller, work)) return null;
     this.#requests++;
     this.#held += work;
     this.#heldBy.set(caller, (this.#heldBy.get(caller) ?? 0) + work);
     let isDone = false;
     return () => {
-      if (isDone) return;
+      if (isDone) return false;
       isDone = true;
       this.#end(caller, work);
+      return true;
     };
   }
 
@@ -103,13 +107,26 @@ const LARGE_ALWAYS = 16;
 /** Each route that commits is counted by itself, and its large bodies are, too. */
 export class WorkOfRoutes {
   readonly #works = new Map<Route, { small: WorkInHand; large: WorkInHand }>();
+  #requests = 0;
+
+  /** Whether there is a point in asking for room. */
+  get isMuch(): boolean {
+    return this.#requests >= LARGE_ALWAYS;
+  }
 
   hasRoom(route: Route, caller: string, bytes: number): boolean {
     return !route.commits || this.#of(route, bytes).hasRoom(caller, REQUEST_BYTES + bytes);
   }
 
+  /** Hands back what is called once when it is done, however it ended; null: there is no room. */
   take(route: Route, caller: string, bytes: number): (() => void) | null {
-    return route.commits ? this.#of(route, bytes).take(caller, REQUEST_BYTES + bytes) : () => {};
+    if (!route.commits) return () => {};
+    const end = this.#of(route, bytes).take(caller, REQUEST_BYTES + bytes);
+    if (end === null) return null;
+    this.#requests++;
+    return () => {
+      if (end()) this.#requests--;
+    };
   }
 
   #of(route: Route, bytes: number): WorkInHand {
