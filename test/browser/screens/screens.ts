@@ -72,6 +72,7 @@ async function shoot(
 async function settled(page: Page): Promise<void> {
   const { width } = page.viewportSize() ?? { width: 0 };
   await page.locator(".skeleton").first().waitFor({ state: "detached" });
+  for (const plot of await page.locator(".plot").all()) await plot.locator("canvas").waitFor();
   const frames = await page.locator("iframe").all();
   // frames out of sight are not drawn
   if (frames.length > 0) await page.setViewportSize({ width, height: await heightOf(page) });
