@@ -15,7 +15,7 @@ export type Series = {
   isFilled?: boolean;
 };
 
-/** `days`: ISO dates, one for each value; values above `most` leave the chart. Hands back how it is erased. */
+/** `days`: ISO dates, one for each value; values above `most` leave the chart. Hands back how to erase it. */
 export function plot(
   element: HTMLElement,
   days: readonly string[],
