@@ -8,6 +8,7 @@ import { newId } from "../../src/ids.ts";
 import { ReturnPathKey } from "../../src/returnpath.ts";
 import { BOUNCE_DOMAIN, FEEDBACK, ReportLoop } from "../rig/loop.ts";
 import { arf, dsn, handIn } from "../rig/reports.ts";
+import { SECRET } from "../rig/workspace.ts";
 
 const DAY_MS = 86_400_000;
 const FOREIGN = "550 5.7.1 only reports about our own mail are accepted here";
@@ -127,7 +128,7 @@ test("a report about the mailbox at a host of the domain is about the recipient"
 test("the id of one workspace's mail under the MAC of another finds nothing", async () => {
   const { id } = await delivered("theirs@example.net");
   const other = await loop.engine.workspace();
-  const key = new ReturnPathKey("a secret of the tests, long enough");
+  const key = new ReturnPathKey(SECRET);
   const path = `${key.write({ handle: other.handle, emailId: id, place: 0 }, Date.now())}@${BOUNCE_DOMAIN}`;
   await handIn(loop.port, path, dsn({ recipient: "theirs@example.net" }));
   expect((await loop.results()).at(-1)).toBe("ignored: there is no such e-mail");
@@ -162,7 +163,7 @@ test("what is said against a bounce does not take it back", async () => {
 
 test("a return path that has expired is refused", async () => {
   const { id } = await delivered("late@example.net");
-  const key = new ReturnPathKey("a secret of the tests, long enough");
+  const key = new ReturnPathKey(SECRET);
   const old = key.write({ handle: loop.ws.handle, emailId: id, place: 0 }, Date.now() - 40 * DAY_MS);
   expect(await handIn(loop.port, `${old}@${BOUNCE_DOMAIN}`, dsn({ recipient: "late@example.net" }))).toEqual([
     "550 5.1.6 this return path has expired",

@@ -13,7 +13,7 @@ import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { runsEnded, settled } from "../rig/settled.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { terminateBackends, ticks } from "../rig/terminate.ts";
-import { freshWorkspace, mail, type TestWorkspace } from "../rig/workspace.ts";
+import { freshWorkspace, mail, SECRET, type TestWorkspace } from "../rig/workspace.ts";
 
 const ROLES: readonly Role[] = ["api", "keeper", "deliver", "automate"];
 const BATCH = 10;
@@ -40,7 +40,7 @@ beforeAll(async () => {
   const keyring = new Keyring({
     redis: client,
     sql,
-    serverSecret: "a secret of the tests, long enough",
+    serverSecret: SECRET,
     clock: { now: Date.now, given: () => 0 },
   });
   const url = `http://127.0.0.1:${processes.get("api")?.port}`;

@@ -37,6 +37,7 @@ const ALONE: Record<string, string> = {
       ],
     ),
   ),
+  "db/cancommit.ts canCommit": "asks whether a claim could be deleted, and deletes none",
   "cells/moves.ts beginToTell": "changes no row: it runs the triggers of 0028_definitions.sql",
   "cells/rows.ts replaceRows": "of a workspace that is not in that record",
 };
