@@ -112,22 +112,3 @@ test("a Postgres that stalls in the commit is never a hang: what was answered is
   expect(emails?.count).toBeGreaterThanOrEqual(accepted);
   expect(emails?.count).toBeLessThanOrEqual(accepted + unknown);
 }, 60_000);
-
-test("while Postgres says nothing, who comes with more is told at once, and a neighbour finds room", async () => {
-  const [busy, neighbour] = [await api.workspace(), await api.workspace()];
-  const batch = Array(100).fill(mail({ html: "x".repeat(500) }));
-  for (const { client } of [busy, neighbour]) await client.post("/emails", mail());
-  toPostgres.stall();
-  const told: Refusal[] = [];
-  const sent = Array.from({ length: 200 }, async () => {
-    const { status, body } = await busy.client.post<Refusal>("/emails/batch", batch);
-    if (status === 503) told.push(body);
-    return status;
-  });
-  await expect.poll(() => told.length, { timeout: 10_000 }).toBeGreaterThan(100);
-  const beside = neighbour.client.post("/emails/batch", batch);
-  toPostgres.flow();
-  expect(told[0]?.message).toBe("Too many requests are being processed. Try again in 1 second.");
-  expect((await beside).status).toBe(200);
-  expect(new Set(await Promise.all(sent))).toEqual(new Set([200, 503]));
-}, 60_000);
