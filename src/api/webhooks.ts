@@ -405,10 +405,8 @@ async function replayOne({ reads, clock }: Owning, call: Call): Promise<Answer> 
 
 async function attemptsOfOne({ reads, lists }: Owning, call: Call): Promise<Answer> {
   const key = await existing(reads, keyOf(call));
-  const [page, event] = [pageOf(call.query), eventIn(call)];
-  const rows = await listAttempts(lists(), key, event, page);
-  if (rows.length === 0 && !(await findSent(reads, key, event))?.isSent) throw unknownEvent();
-  return ok(envelope(rows, page, shownAttempt));
+  const page = pageOf(call.query);
+  return ok(envelope(await listAttempts(lists(), key, eventIn(call), page), page, shownAttempt));
 }
 
 function keyOf({ caller, params }: Call): WebhookKey {
