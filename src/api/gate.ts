@@ -27,6 +27,7 @@ import {
   problem,
   Refusal,
   refuse,
+  refuseMethod,
   TOO_LARGE,
   unavailable,
 } from "./problem.ts";
@@ -208,10 +209,7 @@ function findRoute(router: Router, { method, path }: KnownRequest): { route: Rou
       "not_found",
       `There is no endpoint ${method} ${path}. GET /api/v1/openapi.json describes them all.`,
     );
-  if (match.kind === "wrong method")
-    throw refuse("method_not_allowed", `${method} is not allowed here. Allowed: ${match.allow.join(", ")}.`, {
-      headers: { Allow: match.allow.join(", ") },
-    });
+  if (match.kind === "wrong method") throw refuseMethod(method, match.allow);
   return match;
 }
 

@@ -57,6 +57,13 @@ export function refuse(name: ProblemName, message: string, more: Partial<Problem
   return new Refusal(problem(name, message, more));
 }
 
+export function refuseMethod(method: string, allowed: readonly string[]): Refusal {
+  const allow = allowed.join(", ");
+  return refuse("method_not_allowed", `${method} is not allowed here. Allowed: ${allow}.`, {
+    headers: { Allow: allow },
+  });
+}
+
 export function bodyOf({ status, name, message, details }: Problem): string {
   return JSON.stringify({ statusCode: status, name, message, ...(details && { details }) });
 }

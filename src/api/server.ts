@@ -17,7 +17,7 @@ import {
   problem,
   problemOf,
   Refusal,
-  refuse as refusalOf,
+  refuseMethod,
   unavailable,
 } from "./problem.ts";
 import { type Answer, isOfApi, type Route, withoutSpareSlashes } from "./routes.ts";
@@ -201,19 +201,14 @@ export function openPage({ open }: ServerParts, { method, path }: Exchange): Ope
 
 export async function answerOf(parts: ServerParts, exchange: Exchange): Promise<Answer> {
   const open = openPage(parts, exchange);
-  if (open) return READING.includes(exchange.method) ? open(exchange) : refuseMethod(exchange);
+  if (open && !READING.includes(exchange.method)) throw refuseMethod(exchange.method, READING);
+  if (open) return open(exchange);
   if (!isOfApi(exchange.path)) {
     for (const [prefix, page] of parts.openBelow) if (exchange.path.startsWith(prefix)) return page(exchange);
     const found = problem("not_found", `There is nothing at ${exchange.path}. The API is under /api/v1.`);
     return { status: found.status, body: bodyOf(found) };
   }
   return handlePassed(parts, exchange, await pass(parts.gate, exchange));
-}
-
-function refuseMethod({ method }: Exchange): never {
-  throw refusalOf("method_not_allowed", `${method} is not allowed here. Allowed: ${READING.join(", ")}.`, {
-    headers: { Allow: READING.join(", ") },
-  });
 }
 
 /** By the handler of its route, within the time that it has. */
