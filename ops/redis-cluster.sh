@@ -65,12 +65,20 @@ keep() {
   rm "$folder/$1/kept"
 }
 
+# Each is looked for on its own: `ls` of all of them fails as soon as one goes away while it looks.
+is_any_kept() {
+  for port in $ports; do
+    [ ! -e "$folder/$port/kept" ] || return 0
+  done
+  return 1
+}
+
 # A node is asked again and again: one that writes its first copy of the data refuses to end, and one that starts has not
 # told its pid yet.
 stop() {
   trap '' TERM INT
   : > "$folder/stopping"
-  while ls "$folder"/*/kept > /dev/null 2>&1; do
+  while is_any_kept; do
     for port in $ports; do kill "$(cat "$folder/$port/redis.pid")" 2> /dev/null || true; done
     sleep 0.2
   done
