@@ -73,7 +73,6 @@ export class Poster {
       host,
       port: portOf(this.#url),
       path: this.#url.pathname + this.#url.search,
-      agent: this.#agent,
       lookup: this.#lookup,
       maxHeaderSize: HEADERS_BYTES_MAX,
       ...(isTls && isIP(host) === 0 && { servername: host }),
@@ -90,19 +89,26 @@ export class Poster {
     // nobody is asked about an address, so `lookup` is not called for one
     const barred = isIP(host) === 0 ? null : this.#barred([host]);
     if (barred) return failed(null, barred.message, began);
-    return (await this.#try(body, headers, began)) ?? this.#tryAgain(body, headers, began);
+    const result = await this.#try(body, headers, began, this.#agent);
+    // who closed one connection that was kept open, in a restart say, closed the others too
+    return result ?? ((await this.#try(body, headers, began, false)) as PostResult);
   }
 
-  async #tryAgain(body: string, headers: Record<string, string>, began: number): Promise<PostResult> {
-    return (await this.#try(body, headers, began)) ?? failed(null, "the connection was lost", began);
-  }
-
-  /** Null: the other side had closed a connection that was kept open, which says nothing about this event. */
-  #try(body: string, headers: Record<string, string>, began: number): Promise<PostResult | null> {
+  /**
+   * Over a connection of this agent, or over a new one (`false`). Null: the other side had closed a connection
+   * that was kept open, which says nothing about this event.
+   */
+  #try(
+    body: string,
+    headers: Record<string, string>,
+    began: number,
+    agent: PlainAgent | TlsAgent | false,
+  ): Promise<PostResult | null> {
     return new Promise((resolve) => {
       const send = this.#url.protocol === "https:" ? requestTls : requestPlain;
       const request = send({
         ...this.#options,
+        agent,
         headers: {
           ...headers,
           host: this.#url.host,
