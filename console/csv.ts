@@ -2,7 +2,7 @@
 import { notFormula } from "../src/rules/formula.ts";
 
 /** A cell that a spreadsheet would run as a formula is made a text. */
-export function csvCell(value: string | number | null | undefined): string {
+function csvCell(value: string | number | null | undefined): string {
   const text = value === null || value === undefined ? "" : String(value);
   const safe = typeof value === "string" ? notFormula(text) : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;

@@ -73,6 +73,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const src = sourcesBelow("src");
 const tests = sourcesBelow("test");
 const bench = sourcesBelow("bench");
+const settings = [sourceOf(join(ROOT, "vitest.config.ts"))];
 
 test("comments keep the width of the code", () => {
   const width = Number(
@@ -169,15 +170,29 @@ test("a type name has one meaning", () => {
   );
 });
 
-test("what is exported is used", () => {
+test("what is exported is used elsewhere", () => {
+  const homes = new Map<string, Set<string>>();
+  for (const { path, text } of [...src, ...bench, ...tests, ...settings])
+    for (const word of text.match(/\w+/g) ?? []) homes.set(word, (homes.get(word) ?? new Set()).add(path));
+  const named = /^export (?:async |abstract )*(?:const|function\*?|class) (\w+)/gm;
+  hold(
+    "Take `export` away, or all of it when its own file does not use it either.",
+    [...src, ...bench, ...tests].flatMap(({ path, text }) =>
+      [...text.matchAll(named)]
+        .filter(([, name]) => homes.get(name as string)?.size === 1)
+        .map(([, name]) => `${path}: ${name}`),
+    ),
+  );
+});
+
+test("a type that is exported is used", () => {
   const words = [...src, ...bench, ...tests].flatMap(({ text }) => text.match(/\w+/g) ?? []);
   const counts = new Map<string, number>();
   for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
-  const named = /^export (?:async |abstract )*(?:const|function\*?|class|type) (\w+)/gm;
   hold(
     "Remove it: its name stands nowhere else.",
     src.flatMap(({ path, text }) =>
-      [...text.matchAll(named)]
+      [...text.matchAll(/^export type (\w+)/gm)]
         .filter(([, name]) => counts.get(name as string) === 1)
         .map(([, name]) => `${path}: ${name}`),
     ),
@@ -322,10 +337,12 @@ function contains(pattern: RegExp): (source: Source) => boolean {
 function sourcesBelow(folder: string): Source[] {
   return filesBelow(join(ROOT, folder))
     .filter((file) => file.endsWith(".ts"))
-    .map((file) => {
-      const text = withoutComments(readFileSync(file, "utf8"));
-      return { path: relative(ROOT, file), text, imports: importsIn(text) };
-    });
+    .map(sourceOf);
+}
+
+function sourceOf(file: string): Source {
+  const text = withoutComments(readFileSync(file, "utf8"));
+  return { path: relative(ROOT, file), text, imports: importsIn(text) };
 }
 
 function filesBelow(folder: string): string[] {

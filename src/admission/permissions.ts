@@ -17,7 +17,7 @@ export const PRESETS = {
   sending: { name: "Sending only", permissions: ["emails:send"] },
 } as const satisfies Record<string, { name: string; permissions: readonly Permission[] }>;
 
-export const bitOf: Record<Permission, number> = {
+const bitOf: Record<Permission, number> = {
   full: 1,
   "contacts:read": 2,
   "contacts:write": 4,

@@ -1,7 +1,7 @@
 /** The contents of an attachment as callers write them: base64, or the bytes as older clients send them. */
 import { createHash } from "node:crypto";
 
-export const BYTE_ARRAY_MAX = 5 * 1024 * 1024;
+const BYTE_ARRAY_MAX = 5 * 1024 * 1024;
 
 export type GivenContent = string | { type: "Buffer"; data: number[] } | number[];
 export type Decoded =

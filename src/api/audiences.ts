@@ -20,7 +20,7 @@ import type { Answer, Call, Route } from "./routes.ts";
 import { Id, listOf, shape, Text, Time, told } from "./shapes.ts";
 import { iso } from "./time.ts";
 
-export const NewAudience = Type.Object(
+const NewAudience = Type.Object(
   {
     name: Type.String({ minLength: 1, maxLength: 200 }),
     double_opt_in: Type.Optional(
@@ -29,7 +29,7 @@ export const NewAudience = Type.Object(
   },
   { $id: "NewAudience" },
 );
-export const RenameAudience = Type.Object({ name: NewAudience.properties.name }, { $id: "RenameAudience" });
+const RenameAudience = Type.Object({ name: NewAudience.properties.name }, { $id: "RenameAudience" });
 const checkNew = checker(NewAudience);
 const checkRename = checker(RenameAudience);
 

@@ -62,14 +62,11 @@ const fields = {
   entry: Type.Optional(Type.Unknown({ description: "default `every`" })),
   filters: Type.Optional(Type.Unknown()),
 };
-export const NewAutomation = Type.Object(
+const NewAutomation = Type.Object(
   { ...fields, name: Type.String({ minLength: 1, maxLength: 200 }), steps: Steps },
   { $id: "NewAutomation" },
 );
-export const UpdateAutomation = Type.Object(
-  { ...fields, steps: Type.Optional(Steps) },
-  { $id: "UpdateAutomation" },
-);
+const UpdateAutomation = Type.Object({ ...fields, steps: Type.Optional(Steps) }, { $id: "UpdateAutomation" });
 const checkNew = checker(NewAutomation);
 const checkUpdate = checker(UpdateAutomation);
 const spelling = new Spelling(Object.keys(NewAutomation.properties));

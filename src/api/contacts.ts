@@ -49,7 +49,7 @@ const CallTags = Type.Array(Type.String({ minLength: 1, maxLength: TAG_CHARS_MAX
 });
 const Given = Type.String({ maxLength: CONSENT_CHARS_MAX });
 
-export const ConsentRecord = Type.Object({
+const ConsentRecord = Type.Object({
   source: Type.String({ minLength: 1, maxLength: CONSENT_CHARS_MAX }),
   captured_at: Type.String({ description: "RFC 3339" }),
   ip_address: orNull(Given),
@@ -75,7 +75,7 @@ const fields = {
 };
 export const AddContact = Type.Object({ email: Type.String(), ...fields }, { $id: "AddContact" });
 const AUDIENCES_MAX = 50;
-export const AddContactAnywhere = Type.Object(
+const AddContactAnywhere = Type.Object(
   {
     email: Type.String(),
     ...fields,
@@ -89,7 +89,7 @@ export const AddContactAnywhere = Type.Object(
   },
   { $id: "AddContactAnywhere" },
 );
-export const EditContact = Type.Object(fields, { $id: "EditContact" });
+const EditContact = Type.Object(fields, { $id: "EditContact" });
 export const TagContact = Type.Object(
   { add: orNull(CallTags), remove: orNull(CallTags) },
   { $id: "TagContact" },

@@ -33,13 +33,13 @@ const EventSchema = Type.Record(Type.String(), Type.Enum(["string", "number", "b
   maxProperties: FIELDS_MAX,
   propertyNames: Type.String({ minLength: 1, maxLength: 100 }),
 });
-export const DefineEvent = Type.Object(
+const DefineEvent = Type.Object(
   { name: patterned(EVENT_NAME, EVENT_NAME_WORDS), schema: orNull(EventSchema) },
   { $id: "DefineEvent" },
 );
-export const UpdateEvent = Type.Object({ schema: orNull(EventSchema) }, { $id: "UpdateEvent" });
+const UpdateEvent = Type.Object({ schema: orNull(EventSchema) }, { $id: "UpdateEvent" });
 const Fallback = Type.Union([Type.String({ maxLength: 1_000 }), Type.Number(), Type.Null()]);
-export const NewProperty = Type.Object(
+const NewProperty = Type.Object(
   {
     key: patterned("^[A-Za-z0-9_]{1,100}$", "1 to 100 letters, digits and underscores"),
     type: Type.Enum(["string", "number"]),
@@ -47,7 +47,7 @@ export const NewProperty = Type.Object(
   },
   { $id: "NewContactProperty" },
 );
-export const UpdateProperty = Type.Object(
+const UpdateProperty = Type.Object(
   { fallback_value: Type.Optional(Fallback) },
   { $id: "UpdateContactProperty" },
 );

@@ -46,14 +46,14 @@ const offers = {
   ),
   capabilities: Type.Optional(Type.Object({ sending: Capability, receiving: Capability })),
 };
-export const NewDomain = Type.Object(
+const NewDomain = Type.Object(
   {
     name: Type.String({ description: "the part behind @ of senders; those below it are covered too" }),
     ...offers,
   },
   { $id: "NewDomain" },
 );
-export const UpdateDomain = Type.Object(offers, { $id: "UpdateDomain" });
+const UpdateDomain = Type.Object(offers, { $id: "UpdateDomain" });
 const checkNew = checker(NewDomain);
 const checkUpdate = checker(UpdateDomain);
 

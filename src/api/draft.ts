@@ -32,7 +32,7 @@ import { parseTime } from "./time.ts";
 
 const RECIPIENTS_MAX = 50;
 export const CONTENT_BYTES_MAX = 2 * 1024 * 1024;
-export const VARIABLES_BYTES_MAX = 16_384;
+const VARIABLES_BYTES_MAX = 16_384;
 const HEADERS_BYTES_MAX = 16_384;
 /** Of one field: a batch holds a hundred times as much of each. */
 const ADDRESSES_BYTES_MAX = 16_384;

@@ -59,7 +59,7 @@ const EMAIL_STATUSES = [...OPEN_STATUSES, ...ENDINGS.map(([, status]) => status)
 /** After so much work the event loop gets a turn. */
 const DRAFT_MS_MAX = 10;
 
-export const Reschedule = Type.Object({ scheduled_at: Type.String() }, { $id: "Reschedule" });
+const Reschedule = Type.Object({ scheduled_at: Type.String() }, { $id: "Reschedule" });
 
 const Accepted = inner({ id: Id });
 const SendAnswer = inner({ id: Id, warnings: Warnings });

@@ -28,7 +28,7 @@ const PROPERTIES_BYTES_MAX = 16_384;
 /** Of an entry beside its properties. */
 const ENTRY_BYTES = 500;
 
-export const TrackEvent = Type.Object(
+const TrackEvent = Type.Object(
   {
     audience_id: Type.String({ description: "the audience the contact belongs to" }),
     email: Type.String({ description: "the contact; must be in the audience" }),
@@ -43,7 +43,7 @@ export const TrackEvent = Type.Object(
   },
   { $id: "TrackEvent" },
 );
-export const SendEvent = Type.Object(
+const SendEvent = Type.Object(
   {
     event: TrackEvent.properties.name,
     email: Type.Optional(Type.String({ description: "the contact; or `contact_id`" })),

@@ -76,7 +76,7 @@ const Options = Type.Object({
 const checkOptions = checker(Options);
 
 /** As it is written in the form: what is no plain text is JSON. */
-export const ImportContacts = Type.Object(
+const ImportContacts = Type.Object(
   {
     file: Type.String({ description: "CSV; its first line names the columns", contentMediaType: "text/csv" }),
     column_map: Type.Optional(

@@ -209,7 +209,7 @@ function hoisted(schema: unknown, schemas: Record<string, PlainSchema>): unknown
 }
 
 /** One value that the schema takes. */
-export function exampleOf(schema: PlainSchema, depth = 0): unknown {
+function exampleOf(schema: PlainSchema, depth = 0): unknown {
   const { examples, enum: values, anyOf, type, properties, required, items, minItems } = schema;
   if (Array.isArray(examples)) return examples[0];
   if ("const" in schema) return schema.const;

@@ -26,7 +26,7 @@ const EXPIRES_DEFAULT = "48 hours";
 const LIVES_MS_MAX = 7 * DAY_MS;
 const PIECES = /.{1,32768}/gsu;
 
-export const ShareEmail = Type.Object(
+const ShareEmail = Type.Object(
   {
     expires_in: Type.Optional(
       Type.String({

@@ -44,11 +44,11 @@ export const NewSuppressionBody = Type.Object(
   { email: Type.String(), reason, scope, evidence },
   { $id: "NewSuppression" },
 );
-export const AddSuppressions = Type.Object(
+const AddSuppressions = Type.Object(
   { emails: someTexts, reason, scope, evidence },
   { $id: "AddSuppressions" },
 );
-export const RemoveSuppressions = Type.Object(
+const RemoveSuppressions = Type.Object(
   { emails: Type.Optional(someTexts), ids: Type.Optional(someTexts) },
   { $id: "RemoveSuppressions" },
 );

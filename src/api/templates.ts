@@ -64,10 +64,10 @@ const fields = {
     Type.Array(Variable, { maxItems: VARIABLES_MAX, description: "fallbacks for variables" }),
   ),
 };
-export const PutTemplate = Type.Object({ ...fields, html: Html }, { $id: "PutTemplate" });
+const PutTemplate = Type.Object({ ...fields, html: Html }, { $id: "PutTemplate" });
 const alias = Type.Optional(Type.String({ description: "the external id" }));
-export const CreateTemplate = Type.Object({ ...fields, html: Html, alias }, { $id: "CreateTemplate" });
-export const UpdateTemplate = Type.Object({ ...fields, alias }, { $id: "UpdateTemplate" });
+const CreateTemplate = Type.Object({ ...fields, html: Html, alias }, { $id: "CreateTemplate" });
+const UpdateTemplate = Type.Object({ ...fields, alias }, { $id: "UpdateTemplate" });
 type GivenTemplateFields = Static<typeof UpdateTemplate>;
 
 const templateFields = {

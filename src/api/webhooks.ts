@@ -51,7 +51,7 @@ const events = Type.Array(Type.String(), {
   description: `of these: ${EVENT_TYPES.join(", ")}`,
 });
 
-export const NewWebhookBody = Type.Object(
+const NewWebhookBody = Type.Object(
   {
     endpoint,
     events: Type.Optional(events),
@@ -63,7 +63,7 @@ export const NewWebhookBody = Type.Object(
   },
   { $id: "NewWebhook" },
 );
-export const WebhookChanges = Type.Object(
+const WebhookChanges = Type.Object(
   {
     endpoint: Type.Optional(orNull(endpoint)),
     events: Type.Optional(orNull(events)),
@@ -71,7 +71,7 @@ export const WebhookChanges = Type.Object(
   },
   { $id: "WebhookChanges", description: "`events` of null: all; anything else of null stays as it is" },
 );
-export const ReplayWish = Type.Object(
+const ReplayWish = Type.Object(
   {
     event_id: Type.Optional(Type.String({ description: "one event" })),
     failed: Type.Optional(Type.Boolean({ description: "`true`: all that failed for good" })),

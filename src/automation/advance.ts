@@ -68,7 +68,7 @@ export function moveFrom(automation: Automation, position: string, run: RunState
 }
 
 /** The step a position leads to; null behind the last one. */
-export function stepAt(steps: readonly AutomationStep[], position: string): AutomationStep | null {
+function stepAt(steps: readonly AutomationStep[], position: string): AutomationStep | null {
   if (position === END) return null;
   const [index, label, ...rest] = position.split(".");
   const step = steps[Number(index)] ?? null;

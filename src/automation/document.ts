@@ -16,14 +16,14 @@ import { isJsonbOver } from "../rules/jsonb.ts";
 import { isTimeZone, momentKind, parseSpan } from "../rules/spans.ts";
 import { errorsIn, faultWords, patterned, type SchemaError } from "../schemafault.ts";
 
-export const DOCUMENT_BYTES_MAX = 512 * 1024;
+const DOCUMENT_BYTES_MAX = 512 * 1024;
 /** Read with every event of the name. */
 const FILTERS_BYTES_MAX = 32 * 1024;
 export const STEPS_MAX = 150;
-export const STEP_DEPTH_MAX = 10;
-export const FILTER_DEPTH_MAX = 10;
-export const CONDITIONS_MAX = 200;
-export const BRANCHES_MAX = 20;
+const STEP_DEPTH_MAX = 10;
+const FILTER_DEPTH_MAX = 10;
+const CONDITIONS_MAX = 200;
+const BRANCHES_MAX = 20;
 export const TAGS_MAX = 50;
 export const RUN_AGE_DAYS_MAX = 365;
 

@@ -180,7 +180,7 @@ const sender = {
   streams: Type.Array(Stream, { minItems: 1, maxItems: STREAMS_MAX }),
 };
 
-export const ScenarioFile = Type.Object(
+const ScenarioFile = Type.Object(
   {
     description: Type.String(),
     days: Type.Integer({ minimum: 1, maximum: DAYS_MAX, description: "When --days does not say." }),

@@ -157,7 +157,7 @@ function plainOf(text: string): string {
 }
 
 /** As GitHub makes them. */
-export function slugOf(title: string): string {
+function slugOf(title: string): string {
   return plainOf(title)
     .toLowerCase()
     .replace(/[^\p{L}\p{N} _-]/gu, "")

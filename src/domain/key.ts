@@ -21,7 +21,7 @@ import type { Algorithm } from "../rules/signing.ts";
 /** Receivers must take up to this size (RFC 8301); each doubling costs eight times the CPU. */
 const RSA_BITS = 2_048;
 /** Receivers take a shorter key for no signature (RFC 8301). */
-export const RSA_BITS_MIN = 1_024;
+const RSA_BITS_MIN = 1_024;
 /** Longer ones many receivers do not verify. */
 const RSA_BITS_MAX = 4_096;
 export const RSA_BITS_ADVISED = RSA_BITS;

@@ -15,7 +15,7 @@ const SERVICE_POLICY = "/usr/sbin/policy-rc.d";
 const run = promisify(execFile);
 
 /** Nothing can be done about it from here: the message says what the user can do. */
-export class NoRedisError extends Error {}
+class NoRedisError extends Error {}
 
 export async function redisProgram(log: (line: string) => void): Promise<string> {
   const found = onPath();

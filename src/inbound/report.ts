@@ -174,7 +174,7 @@ function actionOf(text: string, status: string | null): Action | null {
 }
 
 /** The code of a reply and its enhanced code, where the text begins with them or quotes them. */
-export function codesIn(text: string): { code: number | null; status: string | null } {
+function codesIn(text: string): { code: number | null; status: string | null } {
   const found = /(?:^|[^\d.])([245]\d\d)(?:[ -]#?([245]\.\d{1,3}\.\d{1,3}))?(?![\d.])/.exec(text);
   const alone = /(?:^|[^\d.])([245]\.\d{1,3}\.\d{1,3})(?![\d.])/.exec(text);
   return {

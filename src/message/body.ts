@@ -33,7 +33,7 @@ function textFields(type: string, encoding: Encoded["encoding"]): string {
   return `Content-Type: ${type}; charset=utf-8\r\nContent-Transfer-Encoding: ${encoding}\r\n`;
 }
 
-export function encodeBody(text: string): Encoded {
+function encodeBody(text: string): Encoded {
   const lines = withCrlf(text);
   if (SEVEN_BIT.test(lines) && linesFit(lines)) return { encoding: "7bit", content: lines };
   const octets = Buffer.from(lines);
@@ -124,7 +124,7 @@ function linesFit(text: string): boolean {
 }
 
 /** Without a line end after the last line. */
-export function base64Lines(octets: Buffer): string {
+function base64Lines(octets: Buffer): string {
   const text = octets.toString("base64");
   let lines = text.slice(0, ENCODED_LINE_OCTETS);
   for (let at = ENCODED_LINE_OCTETS; at < text.length; at += ENCODED_LINE_OCTETS) {

@@ -34,7 +34,7 @@ export type Script<Keys extends string, Args extends string> = {
   run(client: RedisClient, keys: Record<Keys, string>, args: Record<Args, Argument>): Promise<unknown>;
 };
 
-export class ScriptContractError extends Error {}
+class ScriptContractError extends Error {}
 
 /** Reads lua/<name>.lua and checks that its header declares exactly the given keys and arguments. */
 export function loadScript<const Keys extends string, const Args extends string>(

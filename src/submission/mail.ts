@@ -19,7 +19,7 @@ const CONTENT_TYPE_CHARS_MAX = 255;
 /** As in a body of the API. What is nested in thousands of levels nobody can write as JSON again. */
 const VARIABLES_DEPTH_MAX = 32;
 
-export const OWN_FIELDS = {
+const OWN_FIELDS = {
   template: "X-Postrider-Template",
   variables: "X-Postrider-Variables",
   tag: "X-Postrider-Tag",

@@ -9,7 +9,7 @@ import { readMail, type SubmittedMail } from "./mail.ts";
 import { Malformed } from "./malformed.ts";
 
 /** The worst of so many bytes takes about 10 ms. */
-export const AT_ONCE_BYTES_MAX = 64 * 1024;
+const AT_ONCE_BYTES_MAX = 64 * 1024;
 const READ_MS_MAX = 30_000;
 const HEAP_MB_MAX = 512;
 /** The compiled file, even when this one runs from the sources: a thread has no TypeScript loader. */

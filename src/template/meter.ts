@@ -13,7 +13,7 @@ export const EMAIL_UNITS_MAX = 3_000_000;
 /** Of one request, which gives way to others between two e-mails. */
 export const REQUEST_UNITS_MAX = 30_000_000;
 
-export class TooMuchWork extends Error {}
+class TooMuchWork extends Error {}
 
 export class Meter {
   readonly #most: number;

@@ -11,7 +11,7 @@ import { randomInt } from "node:crypto";
 import { createSocket } from "node:dgram";
 import { connect, isIP } from "node:net";
 
-export const DNS_TYPE = { A: 1, CNAME: 5, SOA: 6, MX: 15, AAAA: 28, TLSA: 52 } as const;
+const DNS_TYPE = { A: 1, CNAME: 5, SOA: 6, MX: 15, AAAA: 28, TLSA: 52 } as const;
 export type DnsType = keyof typeof DNS_TYPE;
 
 export type AnswerRecord = { data: Buffer /** Of an MX record, in lower case. */; host: string };

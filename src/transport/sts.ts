@@ -14,7 +14,7 @@ export type StsPolicy = {
 };
 
 /** RFC 8461, 3.2. */
-export const MAX_AGE_SECONDS_MAX = 31_557_600;
+const MAX_AGE_SECONDS_MAX = 31_557_600;
 const RECORD_CHARS_MAX = 1_000;
 const LINES_MAX = 1_000;
 const PATTERNS_MAX = 200;

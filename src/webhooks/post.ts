@@ -95,8 +95,8 @@ export class Poster {
   }
 
   /**
-   * Over a connection of this agent, or over a new one (`false`). Null: the other side had closed a connection
-   * that was kept open, which says nothing about this event.
+   * Over a connection of this agent, or over a new one (`false`). Null: the other side had closed one that
+   * was kept open, which says nothing about this event.
    */
   #try(
     body: string,

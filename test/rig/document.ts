@@ -36,7 +36,7 @@ const described: Described[] = Object.entries(PATHS)
 type Validator = { Check(value: unknown): boolean; Errors(value: unknown): [boolean, unknown[]] };
 const validators = new Map<string, Validator>();
 
-export function validatorOf(name: string, schema: object): Validator {
+function validatorOf(name: string, schema: object): Validator {
   const known = validators.get(name);
   if (known) return known;
   const made = Compile({ ...schema, components: DOCUMENT.components }) as unknown as Validator;

@@ -57,7 +57,7 @@ export function npmUnder(major: number, cwd: string, ...args: string[]): { statu
 }
 
 /** A folder as an operator has it who installs with this Node; made once for each lock file. */
-export function packagesUnder(major: number): string {
+function packagesUnder(major: number): string {
   const lock = createHash("sha256")
     .update(readFileSync(join(ROOT, "package-lock.json")))
     .digest("hex");

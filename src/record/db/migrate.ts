@@ -24,7 +24,7 @@ export type MigrationListener = {
 type Migration = { name: string; text: string; checksum: string };
 
 /** A migration is missing, or cannot be read, and our role may not do what is needed. */
-export class NotOwner extends Error {}
+class NotOwner extends Error {}
 const INSUFFICIENT_PRIVILEGE = "42501";
 const NO_RIGHTS = "may not read the tables: run ops/postgres-roles.sql in this database.";
 const LOCK_TIMEOUT = "55P03";

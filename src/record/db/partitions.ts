@@ -15,7 +15,7 @@ import { floorId } from "../../ids.ts";
 import type { Sql, Tx } from "./connect.ts";
 import { boolean, oneOf, type RowOf, text, typed } from "./rowshape.ts";
 
-export const PARTITION_DAYS_AHEAD = 7;
+const PARTITION_DAYS_AHEAD = 7;
 /** Yesterday too: ids never run backwards in one process, but clocks of two may differ. */
 const PARTITION_DAYS_BEHIND = 1;
 const PARTITION_LOCK = 7_165_002;

@@ -7,7 +7,7 @@ import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { integer, type RowOf, text } from "../db/rowshape.ts";
 
 export const BAG_EMAILS_MAX = 100;
-export const BAG_BYTES_MAX = 4 * 1024 * 1024;
+const BAG_BYTES_MAX = 4 * 1024 * 1024;
 /** Two clocks that follow Postgres are not so far apart. */
 const AHEAD_MS_MAX = 60_000;
 

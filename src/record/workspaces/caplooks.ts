@@ -10,8 +10,8 @@ import { arrayOf, integer, json, orNull, type RowOf, text, timestamp, typed } fr
 import type { BulkCounts, DayCounts, DayRow } from "./caps.ts";
 
 /** Of a workspace with mail in every five minutes 288 rows a day, some 200 bytes each. */
-export const LOOKS_KEPT_DAYS = 8;
-export const STATES_KEPT_DAYS = 40;
+const LOOKS_KEPT_DAYS = 8;
+const STATES_KEPT_DAYS = 40;
 /** However often the keeper looks: five minutes, and a little less for its own drift. */
 const LOOK_MS_MIN = 240_000;
 /** Bounces and complaints of older days come too late to be told apart. */

@@ -59,7 +59,7 @@ function arrivalsOf(copies: readonly Copy[]): Arrival[] {
   return arrivals;
 }
 
-export function capAt(stages: readonly CapStage[], at: number): number {
+function capAt(stages: readonly CapStage[], at: number): number {
   let cap = Number.POSITIVE_INFINITY;
   for (const stage of stages) if (stage.at <= at) cap = stage.cap;
   return cap;
