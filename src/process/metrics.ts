@@ -208,94 +208,194 @@ function bucketsOf(
 }
 
 function gauges(registry: Registry, parts: MetricsParts): () => Promise<void> {
-  const { sql, policy, clock, redisMemory, onFault } = parts;
-  const ofRecord: Gauge<string>[] = [];
-  const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) => {
-    const one = new Gauge({ name: NAMES_BEGIN_WITH + name, help, labelNames, registers: [registry] });
-    ofRecord.push(one);
-    return one;
-  };
-  const cap = gauge("cap", "Recipients that a workspace may send to, by window", ["workspace", "window"]);
-  const used = gauge("cap_used", "Recipients granted today", ["workspace"]);
-  const waiting = gauge("waiting", "E-mails that wait for a cap or the month", ["workspace"]);
-  const oldest = gauge("waiting_oldest_seconds", "How long the oldest of them has waited", ["workspace"]);
-  const allWaiting = gauge("waiting_total", "E-mails that wait, of all workspaces");
-  const held = gauge("workspaces_waiting", "Workspaces with mail that waits");
-  const oldestOfAll = gauge("waiting_total_oldest_seconds", "How long the oldest of them has waited");
-  const levels = gauge("caps_level", "Workspaces by the level of their caps", ["level"]);
-  const steps = gauge("caps_changed_today", "Workspaces whose cap or level changed today, by level", [
-    "level",
-  ]);
-  const version = gauge("caps_policy_version", "The policy of caps in force; 0 is the built-in one");
-  const refused = gauge("caps_policy_refused", "1 while a policy version or CAPS_POLICY is not in force");
-  const overdue = gauge("runs_overdue", `Runs whose time has come, counted up to ${OVERDUE_COUNTED_MAX}`);
-  const lag = gauge("runs_overdue_seconds", "How long the first of them has been due");
-  const behind = gauge("webhook_events_behind", "Events that enabled webhooks have not been sent yet");
-  const failing = gauge("webhooks_failing", "Enabled webhooks that take no events now");
-  const disabled = gauge("webhooks_disabled", "Webhooks that were disabled because they took none");
-  const bags = gauge("queue_bags", "Bags that are not finished, by shard, counted up to 100000", ["shard"]);
-  const age = gauge("queue_oldest_seconds", "How long ago the oldest of them was made", ["shard"]);
-  const due = gauge("emails_due", "E-mails that wait outside of bags, counted up to 100000", ["why"]);
-  const holds = gauge("suspensions", "Destinations that are suspended or slowed down", ["kind"]);
-  const memory = gauge("redis_memory_bytes", "Memory that Redis uses");
-  const memoryLimit = gauge("redis_memory_limit_bytes", "The most that it may use; 0: no limit");
-  const isReadable = gauge(
-    "stores_readable",
-    "1: the figures of all processes could be read from the stores",
-  );
-  const read = async () => {
-    const now = clock.now();
-    const [rows, total, byLevel, runs, webhooks, open, ofRedis] = await Promise.all([
-      busiestCaps(sql, now, WORKSPACES_SHOWN),
-      totalWaiting(sql),
-      capLevels(sql, now - (now % DAY_MS)),
-      overdueRuns(sql, new Date(now), OVERDUE_COUNTED_MAX),
-      webhookFigures(sql),
-      openFigures(sql),
-      redisMemory(),
-    ]);
-    const secondsSince = (time: Date | null) =>
-      time === null ? 0 : Math.max(0, now - time.getTime()) / 1_000;
-    for (const row of rows) {
-      const workspace = row.workspaceId;
-      cap.set({ workspace, window: "day" }, row.capDay);
-      cap.set({ workspace, window: "hour" }, row.capHour);
-      used.set({ workspace }, row.used);
-      waiting.set({ workspace }, row.waiting);
-      oldest.set({ workspace }, secondsSince(row.oldest));
-    }
-    allWaiting.set(total.waiting);
-    held.set(total.workspaces);
-    oldestOfAll.set(secondsSince(total.oldest));
-    for (const level of LEVELS) {
-      const found = byLevel.find((one) => one.level === level);
-      levels.set({ level }, found?.workspaces ?? 0);
-      steps.set({ level }, found?.changed ?? 0);
-    }
-    version.set(policy.version);
-    refused.set(policy.refused === null ? 0 : 1);
-    overdue.set(runs.count);
-    behind.set(webhooks.behind);
-    failing.set(webhooks.failing);
-    disabled.set(webhooks.disabled);
-    lag.set(secondsSince(runs.since));
-    for (const { shard, count, oldest } of open.bags) {
-      bags.set({ shard }, count);
-      age.set({ shard }, secondsSince(oldest));
-    }
-    for (const { why, count } of open.due) due.set({ why }, count);
-    for (const { kind, count } of open.holds) holds.set({ kind }, count);
-    memory.set(ofRedis.used);
-    memoryLimit.set(ofRedis.limit);
-  };
+  const all = OF_RECORD.map(({ name, help, labels = [], read }) => ({
+    gauge: new Gauge({ name: NAMES_BEGIN_WITH + name, help, labelNames: labels, registers: [registry] }),
+    read,
+  }));
+  const isReadable = new Gauge({
+    name: `${NAMES_BEGIN_WITH}stores_readable`,
+    help: "1: the figures of all processes could be read from the stores",
+    registers: [registry],
+  });
   return async () => {
-    for (const one of ofRecord) one.reset();
+    for (const { gauge } of all) gauge.reset();
     try {
-      await read();
+      const figures = await figuresOf(parts);
+      for (const { gauge, read } of all)
+        for (const [value, labels = {}] of seriesOf(read(figures))) gauge.set(labels, value);
       isReadable.set(1);
     } catch (error) {
-      onFault(error);
+      parts.onFault(error);
       isReadable.set(0);
     }
   };
+}
+
+type RecordFigures = Awaited<ReturnType<typeof figuresOf>>;
+
+async function figuresOf({ sql, policy, clock, redisMemory }: MetricsParts) {
+  const now = clock.now();
+  const [caps, waiting, levels, runs, webhooks, open, redis] = await Promise.all([
+    busiestCaps(sql, now, WORKSPACES_SHOWN),
+    totalWaiting(sql),
+    capLevels(sql, now - (now % DAY_MS)),
+    overdueRuns(sql, new Date(now), OVERDUE_COUNTED_MAX),
+    webhookFigures(sql),
+    openFigures(sql),
+    redisMemory(),
+  ]);
+  const secondsSince = (time: Date | null) => (time === null ? 0 : Math.max(0, now - time.getTime()) / 1_000);
+  return { caps, waiting, levels, runs, webhooks, open, redis, policy, secondsSince };
+}
+
+type LabelledValue = [value: number, labels?: Record<string, string | number>];
+
+type GaugeOfRecord = {
+  name: string;
+  help: string;
+  labels?: readonly string[];
+  read(figures: RecordFigures): number | LabelledValue[];
+};
+
+function seriesOf(read: number | LabelledValue[]): LabelledValue[] {
+  return typeof read === "number" ? [[read]] : read;
+}
+
+const OF_RECORD: readonly GaugeOfRecord[] = [
+  {
+    name: "cap",
+    help: "Recipients that a workspace may send to, by window",
+    labels: ["workspace", "window"],
+    read: ({ caps }) =>
+      caps.flatMap(({ workspaceId: workspace, capDay, capHour }) => [
+        [capDay, { workspace, window: "day" }],
+        [capHour, { workspace, window: "hour" }],
+      ]),
+  },
+  {
+    name: "cap_used",
+    help: "Recipients granted today",
+    labels: ["workspace"],
+    read: ({ caps }) => caps.map(({ workspaceId: workspace, used }) => [used, { workspace }]),
+  },
+  {
+    name: "waiting",
+    help: "E-mails that wait for a cap or the month",
+    labels: ["workspace"],
+    read: ({ caps }) => caps.map(({ workspaceId: workspace, waiting }) => [waiting, { workspace }]),
+  },
+  {
+    name: "waiting_oldest_seconds",
+    help: "How long the oldest of them has waited",
+    labels: ["workspace"],
+    read: ({ caps, secondsSince }) =>
+      caps.map(({ workspaceId: workspace, oldest }) => [secondsSince(oldest), { workspace }]),
+  },
+  {
+    name: "waiting_total",
+    help: "E-mails that wait, of all workspaces",
+    read: ({ waiting }) => waiting.waiting,
+  },
+  {
+    name: "workspaces_waiting",
+    help: "Workspaces with mail that waits",
+    read: ({ waiting }) => waiting.workspaces,
+  },
+  {
+    name: "waiting_total_oldest_seconds",
+    help: "How long the oldest of them has waited",
+    read: ({ waiting, secondsSince }) => secondsSince(waiting.oldest),
+  },
+  {
+    name: "caps_level",
+    help: "Workspaces by the level of their caps",
+    labels: ["level"],
+    read: ({ levels }) => everyLevel(levels, ({ workspaces }) => workspaces),
+  },
+  {
+    name: "caps_changed_today",
+    help: "Workspaces whose cap or level changed today, by level",
+    labels: ["level"],
+    read: ({ levels }) => everyLevel(levels, ({ changed }) => changed),
+  },
+  {
+    name: "caps_policy_version",
+    help: "The policy of caps in force; 0 is the built-in one",
+    read: ({ policy }) => policy.version,
+  },
+  {
+    name: "caps_policy_refused",
+    help: "1 while a policy version or CAPS_POLICY is not in force",
+    read: ({ policy }) => (policy.refused === null ? 0 : 1),
+  },
+  {
+    name: "runs_overdue",
+    help: `Runs whose time has come, counted up to ${OVERDUE_COUNTED_MAX}`,
+    read: ({ runs }) => runs.count,
+  },
+  {
+    name: "runs_overdue_seconds",
+    help: "How long the first of them has been due",
+    read: ({ runs, secondsSince }) => secondsSince(runs.since),
+  },
+  {
+    name: "webhook_events_behind",
+    help: "Events that enabled webhooks have not been sent yet",
+    read: ({ webhooks }) => webhooks.behind,
+  },
+  {
+    name: "webhooks_failing",
+    help: "Enabled webhooks that take no events now",
+    read: ({ webhooks }) => webhooks.failing,
+  },
+  {
+    name: "webhooks_disabled",
+    help: "Webhooks that were disabled because they took none",
+    read: ({ webhooks }) => webhooks.disabled,
+  },
+  {
+    name: "queue_bags",
+    help: "Bags that are not finished, by shard, counted up to 100000",
+    labels: ["shard"],
+    read: ({ open }) => open.bags.map(({ shard, count }) => [count, { shard }]),
+  },
+  {
+    name: "queue_oldest_seconds",
+    help: "How long ago the oldest of them was made",
+    labels: ["shard"],
+    read: ({ open, secondsSince }) => open.bags.map(({ shard, oldest }) => [secondsSince(oldest), { shard }]),
+  },
+  {
+    name: "emails_due",
+    help: "E-mails that wait outside of bags, counted up to 100000",
+    labels: ["why"],
+    read: ({ open }) => open.due.map(({ why, count }) => [count, { why }]),
+  },
+  {
+    name: "suspensions",
+    help: "Destinations that are suspended or slowed down",
+    labels: ["kind"],
+    read: ({ open }) => open.holds.map(({ kind, count }) => [count, { kind }]),
+  },
+  {
+    name: "redis_memory_bytes",
+    help: "Memory that Redis uses",
+    read: ({ redis }) => redis.used,
+  },
+  {
+    name: "redis_memory_limit_bytes",
+    help: "The most that it may use; 0: no limit",
+    read: ({ redis }) => redis.limit,
+  },
+];
+
+/** Levels at which there is nobody, too. */
+function everyLevel(
+  found: RecordFigures["levels"],
+  read: (one: RecordFigures["levels"][number]) => number,
+): LabelledValue[] {
+  return LEVELS.map((level) => {
+    const one = found.find((other) => other.level === level);
+    return [one ? read(one) : 0, { level }];
+  });
 }
