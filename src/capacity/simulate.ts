@@ -258,32 +258,6 @@ function worldOf(
   }
   const limits = limitsOf(scenario.plan, scenario.limits ?? {});
   const workloads = workloadsOf(scenario, own);
-  const run: Run = {
-    seed,
-    days: [],
-    changes: [],
-    bursts: [],
-    delays: { transactional: new Float64Array(bins + 1), automation: new Float64Array(bins + 1) },
-    sent: 0,
-    waitingMost: 0,
-    daysToTarget: null,
-    badSent: 0,
-    badBounced: 0,
-    badWaiting: scenario.streams.some(({ bad }) => bad) ? 0 : null,
-    elsewhere: null,
-    badBeforeFreeze: 0,
-    badBeforePause: 0,
-    reactionMinutes: null,
-    falselyHeld: false,
-    isOverLimit: false,
-    turns: 0,
-    goodSent: 0,
-    goodInboxed: 0,
-    goodThrottled: 0,
-    goodBlocked: 0,
-    listedDays: 0,
-    refused: 0,
-  };
   return {
     policy,
     scenario,
@@ -328,7 +302,41 @@ function worldOf(
     reactedAt: null,
     wasPaused: false,
     direction: 0,
-    run,
+    run: runBefore(
+      seed,
+      bins,
+      scenario.streams.some(({ bad }) => bad),
+    ),
+  };
+}
+
+/** Before its first day. */
+function runBefore(seed: number, bins: number, hasBadMail: boolean): Run {
+  return {
+    seed,
+    days: [],
+    changes: [],
+    bursts: [],
+    delays: { transactional: new Float64Array(bins + 1), automation: new Float64Array(bins + 1) },
+    sent: 0,
+    waitingMost: 0,
+    daysToTarget: null,
+    badSent: 0,
+    badBounced: 0,
+    badWaiting: hasBadMail ? 0 : null,
+    elsewhere: null,
+    badBeforeFreeze: 0,
+    badBeforePause: 0,
+    reactionMinutes: null,
+    falselyHeld: false,
+    isOverLimit: false,
+    turns: 0,
+    goodSent: 0,
+    goodInboxed: 0,
+    goodThrottled: 0,
+    goodBlocked: 0,
+    listedDays: 0,
+    refused: 0,
   };
 }
 

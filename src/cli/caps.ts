@@ -9,10 +9,11 @@ import { heldParts } from "../capacity/parts.ts";
 import { dayOf } from "../capacity/policy/evidence.ts";
 import { unknownOf } from "../capacity/policy/health.ts";
 import { suspiciousBursts } from "../capacity/policy/sources.ts";
-import { effective, type Override, type Policy } from "../capacity/policy.ts";
+import { effective, type Level, type Override, type Policy } from "../capacity/policy.ts";
 import { readPolicy } from "../capacity/policyfile.ts";
 import { sayCount } from "../capacity/report/words.ts";
 import { messageOf } from "../caught.ts";
+import type { Config } from "../config.ts";
 import {
   type CapacityRow,
   type CapChangeRow,
@@ -50,10 +51,6 @@ type SetOptions = CapsOf & {
 export async function show(context: Context, options: CapsOf) {
   const { sql, clock, config } = context;
   const now = clock.now();
-  const hearsReports = config.bounceDomain !== null;
-  const received = hearsReports
-    ? "received"
-    : `${config.feedbackAddresses.length > 0 ? "only complaints at FEEDBACK_ADDRESSES are" : "not"} received, BOUNCE_DOMAIN is not set`;
   const row = await capacityOf(context, options.workspace);
   const account = await readAccount(sql, options.workspace);
   if (!account) throw unknownWorkspace(options.workspace);
@@ -65,45 +62,66 @@ export async function show(context: Context, options: CapsOf) {
   const caps = effective(policy, row.plan, state, override, now);
   await noteCapUse(sql, [options.workspace]);
   const days = await countsToJudge(sql, policy, row, now);
-  const unknown = unknownOf(policy, days, dayOf(now), heardWith(config));
-  const suspicious = suspiciousBursts(policy, days);
-  const used = { day: ledger.capDayUsed, hour: sum(ledger.hourUsed) };
-  const waits = ledger.waiting + ledger.waitingBulk;
-  const summary = [
-    `The cap is ${sayCount(allowance.capDay)} recipients a day and ${sayCount(allowance.capHour)} an hour; ${sayCount(used.day)} of the day and ${sayCount(used.hour)} of the hour are used.`,
-    `The level is ${state.level}${caps.bulkPaused ? ": only transactional mail goes" : ""}, and ${waits === 0 ? "nothing waits" : `${sayCount(waits)} ${waits === 1 ? "e-mail waits" : "e-mails wait"}`}.`,
-  ];
   const about = { policy, plan: row.plan, capDay: caps.day, now };
-  const held = heldParts(state.parts ?? {}, about, override);
-  const value = {
-    summary,
+  const shown = {
     level: state.level,
-    cap_day: { used: used.day, limit: allowance.capDay, grown: state.capDay },
-    cap_hour: { used: used.hour, limit: allowance.capHour, grown: state.capHour },
+    cap_day: { used: ledger.capDayUsed, limit: allowance.capDay, grown: state.capDay },
+    cap_hour: { used: sum(ledger.hourUsed), limit: allowance.capHour, grown: state.capHour },
     waiting: { transactional: ledger.waiting, automation: ledger.waitingBulk },
     only_transactional: caps.bulkPaused,
     override,
     evaluated_on: state.evaluatedOn,
-    hears_reports: hearsReports,
-    unknown,
-    suspicious,
-    held,
+    hears_reports: config.bounceDomain !== null,
+    unknown: unknownOf(policy, days, dayOf(now), heardWith(config)),
+    suspicious: suspiciousBursts(policy, days),
+    held: heldParts(state.parts ?? {}, about, override),
   };
-  const lines = [
-    ...summary,
-    "",
+  const summary = summaryOf(shown);
+  say(options, { summary, ...shown }, [...summary, "", ...linesOf(shown, reportsInWords(config))].join("\n"));
+}
+
+type ShownCaps = {
+  level: Level;
+  cap_day: { used: number; limit: number; grown: number };
+  cap_hour: { used: number; limit: number; grown: number };
+  waiting: { transactional: number; automation: number };
+  only_transactional: boolean;
+  override: Override | null;
+  unknown: readonly string[];
+  suspicious: ReturnType<typeof suspiciousBursts>;
+  held: ReturnType<typeof heldParts>;
+};
+
+function summaryOf({
+  level,
+  cap_day: day,
+  cap_hour: hour,
+  waiting,
+  only_transactional,
+}: ShownCaps): string[] {
+  const waits = waiting.transactional + waiting.automation;
+  return [
+    `The cap is ${sayCount(day.limit)} recipients a day and ${sayCount(hour.limit)} an hour; ${sayCount(day.used)} of the day and ${sayCount(hour.used)} of the hour are used.`,
+    `The level is ${level}${only_transactional ? ": only transactional mail goes" : ""}, and ${waits === 0 ? "nothing waits" : `${sayCount(waits)} ${waits === 1 ? "e-mail waits" : "e-mails wait"}`}.`,
+  ];
+}
+
+function linesOf(shown: ShownCaps, reports: string): string[] {
+  const { level, cap_day: day, cap_hour: hour, waiting, only_transactional, override } = shown;
+  const { unknown, suspicious, held } = shown;
+  return [
     table(
       [
-        ["day", used.day, allowance.capDay, state.capDay],
-        ["hour", used.hour, allowance.capHour, state.capHour],
+        ["day", day.used, day.limit, day.grown],
+        ["hour", hour.used, hour.limit, hour.grown],
       ],
       ["", "used", "cap", "as grown"],
     ),
-    `level: ${state.level}${caps.bulkPaused ? "; only transactional mail is sent" : ""}`,
+    `level: ${level}${only_transactional ? "; only transactional mail is sent" : ""}`,
     ...held.map(({ says }) => `held back: ${says}`),
-    `waiting: ${ledger.waiting} transactional, ${ledger.waitingBulk} of automations`,
+    `waiting: ${waiting.transactional} transactional, ${waiting.automation} of automations`,
     `override: ${override ? overrideText(override) : "none"}`,
-    `bounces and complaints after delivery: ${received}`,
+    `bounces and complaints after delivery: ${reports}`,
     ...(unknown.length > 0
       ? [`unknown: ${unknown.map((one) => `${one}s`).join(", ")}; growth is slow until they are known`]
       : []),
@@ -112,7 +130,12 @@ export async function show(context: Context, options: CapsOf) {
         `suspicious: ${events} ${measure}s from ${source} on ${day}, of which ${counted} count`,
     ),
   ];
-  say(options, value, lines.join("\n"));
+}
+
+function reportsInWords({ bounceDomain, feedbackAddresses }: Config): string {
+  if (bounceDomain !== null) return "received";
+  const heard = feedbackAddresses.length > 0 ? "only complaints at FEEDBACK_ADDRESSES are" : "not";
+  return `${heard} received, BOUNCE_DOMAIN is not set`;
 }
 
 export async function set(context: Context, options: SetOptions) {

@@ -124,79 +124,78 @@ async function attentionOf(
     findCapacity(sql, workspace.id),
   ]);
   const level = (capacity?.state as { level?: string } | null)?.level ?? "normal";
-  const { used, limit } = quota.month;
   return [
-    ...(workspace.isSuspended
-      ? [
-          danger(
-            "suspended",
-            "This workspace is suspended: nothing is sent.",
-            "Ask the operator to resume it.",
-            "/console/usage",
-          ),
-        ]
-      : []),
-    ...(level === "normal" || level === "probing"
-      ? []
-      : [
-          danger(
-            "caps",
-            `The sending caps are ${level}: bounces or complaints are too high.`,
-            "See which evidence decided, and clean the list.",
-            "/console/caps",
-          ),
-        ]),
-    ...(caps.waiting > 0
-      ? [
-          warning(
-            "waiting",
-            caps.waiting === 1
-              ? "1 e-mail waits for the sending caps."
-              : `${caps.waiting} e-mails wait for the sending caps.`,
-            "No need to act: see when they go.",
-            "/console/caps",
-          ),
-        ]
-      : []),
-    ...(used >= limit * NEARLY
-      ? [
-          warning(
-            "quota",
-            `${used} of ${limit} e-mails of this month are used.`,
-            "A higher plan allows more.",
-            "/console/usage",
-          ),
-        ]
-      : []),
-    ...(held.deferred > 0
-      ? [
-          warning(
-            "deferred",
-            held.deferred === 1
-              ? "1 e-mail is deferred by its receiver."
-              : `${held.deferred} e-mails are deferred by their receivers.`,
-            "See by whom, and what they said.",
-            "/console/queue",
-          ),
-        ]
-      : []),
-    ...domains.map((domain) =>
-      warning(
-        "domain",
-        `The domain ${domain} is not verified.`,
-        "Publish its records in DNS.",
-        "/console/domains",
-      ),
-    ),
-    ...webhooks.map(({ endpoint, isDisabled }) =>
-      warning(
-        "webhook",
-        isDisabled ? `The webhook ${endpoint} is disabled.` : `The webhook ${endpoint} accepts no events.`,
-        "See what it answered, and replay what it missed.",
-        "/console/webhooks",
-      ),
-    ),
+    ...(workspace.isSuspended ? [SUSPENDED] : []),
+    ...(level === "normal" || level === "probing" ? [] : [heldBack(level)]),
+    ...(caps.waiting > 0 ? [waiting(caps.waiting)] : []),
+    ...(quota.month.used >= quota.month.limit * NEARLY ? [nearlyUsed(quota.month)] : []),
+    ...(held.deferred > 0 ? [deferred(held.deferred)] : []),
+    ...domains.map(unverified),
+    ...webhooks.map(troubled),
   ];
+}
+
+const SUSPENDED = danger(
+  "suspended",
+  "This workspace is suspended: nothing is sent.",
+  "Ask the operator to resume it.",
+  "/console/usage",
+);
+
+function heldBack(level: string): Attention {
+  return danger(
+    "caps",
+    `The sending caps are ${level}: bounces or complaints are too high.`,
+    "See which evidence decided, and clean the list.",
+    "/console/caps",
+  );
+}
+
+function waiting(emails: number): Attention {
+  return warning(
+    "waiting",
+    emails === 1 ? "1 e-mail waits for the sending caps." : `${emails} e-mails wait for the sending caps.`,
+    "No need to act: see when they go.",
+    "/console/caps",
+  );
+}
+
+function nearlyUsed({ used, limit }: Use["quota"]["month"]): Attention {
+  return warning(
+    "quota",
+    `${used} of ${limit} e-mails of this month are used.`,
+    "A higher plan allows more.",
+    "/console/usage",
+  );
+}
+
+function deferred(emails: number): Attention {
+  return warning(
+    "deferred",
+    emails === 1
+      ? "1 e-mail is deferred by its receiver."
+      : `${emails} e-mails are deferred by their receivers.`,
+    "See by whom, and what they said.",
+    "/console/queue",
+  );
+}
+
+function unverified(domain: string): Attention {
+  return warning(
+    "domain",
+    `The domain ${domain} is not verified.`,
+    "Publish its records in DNS.",
+    "/console/domains",
+  );
+}
+
+function troubled({ endpoint, isDisabled }: { endpoint: string; isDisabled: boolean }): Attention {
+  return warning(
+    "webhook",
+    isDisabled ? `The webhook ${endpoint} is disabled.` : `The webhook ${endpoint} accepts no events.`,
+    "See what it answered, and replay what it missed.",
+    "/console/webhooks",
+  );
 }
 
 function danger(kind: string, text: string, remedy: string, link: string): Attention {
