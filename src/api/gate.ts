@@ -180,7 +180,10 @@ function refuseInVain({ router, inHand }: GateParts, exchange: Exchange, { handl
   if (!inHand.isMuch) return;
   const match = router.find(exchange.method, exchange.path);
   if (match.kind !== "route") return;
-  if (inHand.hasRoom(match.route, handle, Math.max(0, exchange.head.contentLength))) return;
+  const { contentLength } = exchange.head;
+  // no room would ever be enough
+  if (contentLength > bodyBytesMaxOf(match.route)) return;
+  if (inHand.hasRoom(match.route, handle, contentLength)) return;
   exchange.route = shortPath(match.route);
   throw new Refusal(unavailable("capacity"));
 }
@@ -236,7 +239,7 @@ function checkPlan(route: Route, { plan }: Caller): void {
 
 async function readBody(route: Route, exchange: KnownRequest): Promise<Received> {
   if (!exchange.hasBody) return EMPTY;
-  const bytesMax = route.bodyBytesMax ?? BODY_BYTES_MAX;
+  const bytesMax = bodyBytesMaxOf(route);
   const { contentLength, contentEncoding, contentType } = exchange.head;
   if (contentLength > bytesMax) throw new Refusal(TOO_LARGE);
   const isRead = route.takesForm
@@ -244,6 +247,10 @@ async function readBody(route: Route, exchange: KnownRequest): Promise<Received>
     : /^application\/json[ \t]*(;|$)/i.test(contentType);
   if (contentEncoding !== "" || !isRead) throw new Refusal(route.takesForm ? NOT_FORM_TYPE : NOT_JSON_TYPE);
   return bytesOf(await exchange.body(bytesMax));
+}
+
+function bodyBytesMaxOf({ bodyBytesMax = BODY_BYTES_MAX }: Route): number {
+  return bodyBytesMax;
 }
 
 function bytesOf(result: BodyResult): Received {
