@@ -4,10 +4,12 @@
  * than callers wait.
  *
  * By Little's law this finds the right measure by itself: while what is in hand takes less than half a
- * second, more is done than was counted on, and more is allowed next; while it takes longer, less.
+ * second, more is done than was counted on, and more is allowed next; while it takes longer, less. Requests
+ * that are few or quick say nothing of what is possible: they never lower it.
  *
  * A caller may have as much in hand as is still free: the first gets half of all, and whoever comes next
- * finds room. A little is always taken, whatever was done before, so that a pause of a store has an end.
+ * finds room. A little is always taken, whatever was done before, so that a pause of a store has an end. It
+ * is shared in the same way: large bodies of one caller may be more than all that is possible.
  */
 import { MAIN_THREAD_BYTES_MAX } from "./json.ts";
 import type { Route } from "./routes.ts";
@@ -24,18 +26,22 @@ const FORGET_MS = 1_000;
 /** Of what is possible, when somebody was refused although there was not enough to do. */
 const GROWTH = 1.25;
 
+type Held = { requests: number; work: number };
+const NOTHING: Held = { requests: 0, work: 0 };
+
 export class WorkInHand {
-  /** So many requests are taken in any case; with half of them there is enough to do. */
+  /** So many of a single caller are taken in any case; fewer than half of them are not enough to do. */
   readonly #always: number;
   readonly #now: () => number;
-  readonly #heldBy = new Map<string, number>();
-  #held = 0;
-  #requests = 0;
+  readonly #heldBy = new Map<string, Held>();
+  readonly #held: Held = { ...NOTHING };
   #possible = POSSIBLE_AT_FIRST;
+  /** Bytes in a millisecond, whether there was enough to do or not. */
+  #rate = 0;
   /** Since the last count. */
   #countedAt: number;
   #done = 0;
-  #requestsMin = 0;
+  #least: Held = { ...NOTHING };
   #hasRefused = false;
 
   constructor(always: number, now: () => number = () => performance.now()) {
@@ -47,9 +53,10 @@ export class WorkInHand {
   /** Whether more of this caller would be taken now. */
   hasRoom(caller: string, work: number): boolean {
     this.#count();
-    if (this.#requests < this.#always) return true;
-    const free = this.#possible * WAIT_MS_MAX * CALLERS_SHARE - this.#held - work;
-    if ((this.#heldBy.get(caller) ?? 0) + work <= free) return true;
+    const all = this.#held;
+    const { requests, work: held } = this.#heldBy.get(caller) ?? NOTHING;
+    if (requests + 1 <= this.#always * CALLERS_SHARE - all.requests - 1) return true;
+    if (held + work <= this.#possible * WAIT_MS_MAX * CALLERS_SHARE - all.work - work) return true;
     this.#hasRefused = true;
     return false;
   }
@@ -60,26 +67,29 @@ export class WorkInHand {
    */
   take(caller: string, work: number): (() => boolean) | null {
     if (!this.hasRoom(caller, work)) return null;
-    this.#requests++;
-    this.#held += work;
-    this.#heldBy.set(caller, (this.#heldBy.get(caller) ?? 0) + work);
+    const held = this.#heldBy.get(caller) ?? { ...NOTHING };
+    this.#heldBy.set(caller, held);
+    for (const one of [held, this.#held]) {
+      one.requests++;
+      one.work += work;
+    }
     let isDone = false;
     return () => {
       if (isDone) return false;
       isDone = true;
-      this.#end(caller, work);
+      this.#end(caller, held, work);
       return true;
     };
   }
 
-  #end(caller: string, work: number): void {
-    this.#requests--;
-    this.#held -= work;
-    const left = (this.#heldBy.get(caller) ?? 0) - work;
-    if (left > 0) this.#heldBy.set(caller, left);
-    else this.#heldBy.delete(caller);
+  #end(caller: string, held: Held, work: number): void {
+    for (const one of [held, this.#held]) {
+      one.requests--;
+      one.work -= work;
+    }
+    if (held.requests === 0) this.#heldBy.delete(caller);
     this.#done += work;
-    this.#requestsMin = Math.min(this.#requestsMin, this.#requests);
+    this.#least = least(this.#least, this.#held);
     this.#count();
   }
 
@@ -87,15 +97,28 @@ export class WorkInHand {
     const now = this.#now();
     const passed = now - this.#countedAt;
     if (passed < COUNT_MS_MIN) return;
-    const hadEnough = this.#requestsMin >= this.#always / 2;
-    if (hadEnough)
-      this.#possible += (this.#done / passed - this.#possible) * (1 - Math.exp(-passed / FORGET_MS));
-    else if (this.#hasRefused) this.#possible *= GROWTH;
+    const weight = 1 - Math.exp(-passed / FORGET_MS);
+    const done = this.#done / passed;
+    this.#rate += (done - this.#rate) * weight;
+    if (this.#least.requests < this.#always / 2) {
+      if (this.#hasRefused) this.#possible *= GROWTH;
+    } else if (this.#isSlow()) this.#possible += (done - this.#possible) * weight;
+    // also when all of them are done at once, as in one commit, and nothing is left to do
+    this.#possible = Math.max(this.#possible, this.#rate);
     this.#countedAt = now;
     this.#done = 0;
-    this.#requestsMin = this.#requests;
+    this.#least = { ...this.#held };
     this.#hasRefused = false;
   }
+
+  /** Whether what was in hand all the time takes at least half as long as it may. */
+  #isSlow(): boolean {
+    return this.#least.work >= (this.#rate * WAIT_MS_MAX) / 2;
+  }
+}
+
+function least(a: Held, b: Held): Held {
+  return { requests: Math.min(a.requests, b.requests), work: Math.min(a.work, b.work) };
 }
 
 /** What a request costs besides its bytes, as if it were so many more. */

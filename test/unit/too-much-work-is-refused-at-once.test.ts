@@ -42,8 +42,8 @@ function arrivals(perSecond: number): number {
   return Math.floor((now * perSecond) / 1_000) - before;
 }
 
-function ask(caller: string): boolean {
-  const end = work.take(caller, WORK);
+function ask(caller: string, bytes = WORK): boolean {
+  const end = work.take(caller, bytes);
   if (end) line.push({ since: now, end });
   else refused++;
   return end !== null;
@@ -65,6 +65,13 @@ for (const doing of [60, 200, 1_000])
     waits.sort((a, b) => a - b);
     expect(waits[Math.floor(waits.length * 0.99)]).toBeLessThan(1_000);
   });
+
+test("work that is done in large groups, with long pauses between, is done as fast", () => {
+  live(3_000, 600, 200, { groupMs: 450 });
+  waits = [];
+  live(20_000, 600, 200, { groupMs: 450 });
+  expect(waits.length / 20).toBeGreaterThan(0.95 * 200);
+});
 
 test("after a pause of a store everything goes on as before", () => {
   live(5_000, 150, 200);
@@ -89,4 +96,21 @@ test("what is twice ended is ended once", () => {
   end();
   end();
   for (let n = 0; n < ALWAYS; n++) expect(ask("a")).toBe(true);
+});
+
+test("a caller whose large bodies fill every place leaves room for a neighbour", () => {
+  for (let n = 0; n < 100; n++) work.take("a", 5_000_000);
+  expect(work.take("b", 200_000)).not.toBeNull();
+});
+
+test("many quick requests are no reason to refuse a burst", () => {
+  // twenty at a time, each done after 50 ms
+  for (let n = 0; n < 20; n++) ask("a", 2_000);
+  for (const until = now + 10_000; now < until; ) {
+    now += 2.5;
+    (line.shift() as Waiting).end();
+    ask("a", 2_000);
+  }
+  for (let n = 0; n < 30; n++) ask("a");
+  expect(refused).toBe(0);
 });
