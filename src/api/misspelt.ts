@@ -20,7 +20,11 @@ const COMPARED_MAX = 200;
 /** Other names are not compared, and an answer does not repeat them. */
 const NAME = /^[\w-]{1,24}$/;
 
-type FieldSchema = { properties?: Record<string, TSchema>; items?: TSchema };
+type FieldSchema = {
+  properties?: Record<string, TSchema>;
+  items?: TSchema & FieldSchema;
+  anyOf?: (TSchema & FieldSchema)[];
+};
 
 /** Finds the known name that each unknown one was probably meant to be. */
 export class Spelling {
@@ -54,7 +58,7 @@ export class Spelling {
 export class Misspelt {
   readonly warnings: Warning[] = [];
   readonly #refused: readonly string[];
-  readonly #spellings = new Map<FieldSchema, Spelling>();
+  readonly #spellings = new Map<object, Spelling>();
 
   /** Those fields are read besides the ones that the schema names, only to refuse them. */
   constructor(refused: readonly string[]) {
@@ -63,9 +67,10 @@ export class Misspelt {
 
   /** `at` stands before the path of every field: `[3].`, or nothing. */
   look(value: Json | undefined, schema: TSchema, at: string): void {
-    const { properties, items } = schema as FieldSchema;
+    const { properties, items } = formOf(schema, Array.isArray(value));
     if (Array.isArray(value)) {
-      if (items) for (const [n, item] of value.entries()) this.look(item, items, `${at.slice(0, -1)}[${n}].`);
+      if (items?.properties)
+        for (const [n, item] of value.entries()) this.look(item, items, `${at.slice(0, -1)}[${n}].`);
       return;
     }
     if (!properties || value === null || typeof value !== "object") return;
@@ -73,7 +78,7 @@ export class Misspelt {
       if (this.warnings.length >= WARNINGS_MAX) return;
       const below = Object.hasOwn(properties, name) ? properties[name] : undefined;
       if (below && typeof value[name] === "object") this.look(value[name], below, `${at}${name}.`);
-      else if (!below) this.#spell(name, this.#spellingOf(schema as FieldSchema), at);
+      else if (!below) this.#spell(name, this.#spellingOf(properties), at);
     }
   }
 
@@ -84,11 +89,16 @@ export class Misspelt {
     this.warnings.push({ path: `${at}${name}`, message });
   }
 
-  #spellingOf(schema: FieldSchema): Spelling {
-    const known = this.#spellings.get(schema);
+  #spellingOf(properties: Record<string, TSchema>): Spelling {
+    const known = this.#spellings.get(properties);
     if (known) return known;
-    const spelling = new Spelling(Object.keys(schema.properties ?? {}), this.#refused);
-    this.#spellings.set(schema, spelling);
+    const spelling = new Spelling(Object.keys(properties), this.#refused);
+    this.#spellings.set(properties, spelling);
     return spelling;
   }
+}
+
+/** Of alternatives the one for an array, or for an object: no field has two of them. */
+function formOf(schema: FieldSchema & TSchema, isArray: boolean): FieldSchema {
+  return schema.anyOf?.find((one) => (isArray ? one.items : one.properties)) ?? schema;
 }

@@ -3,6 +3,8 @@
  * answer of whatever is written says so: an audience with a misspelt `double_opt_in` would have none.
  */
 import Type, { type TProperties, type TSchema } from "typebox";
+import type { Form } from "./form.ts";
+import type { Json } from "./json.ts";
 import { Misspelt, Warnings } from "./misspelt.ts";
 import type { Route } from "./routes.ts";
 
@@ -22,11 +24,16 @@ export function withWarnings(route: Route): Route {
     async handle(call) {
       const given = await handle(call);
       const misspelt = new Misspelt(alsoReads);
-      misspelt.look(call.body, request, "");
+      misspelt.look(call.form ? namesOf(call.form) : call.body, request, "");
       if (misspelt.warnings.length === 0 || typeof given.body !== "string") return given;
       return { ...given, body: JSON.stringify({ ...JSON.parse(given.body), warnings: misspelt.warnings }) };
     },
   };
+}
+
+/** The parts of a form are its fields. */
+function namesOf(form: Form): Json {
+  return Object.fromEntries([...form.keys()].map((name) => [name, null]));
 }
 
 function extendedBy(answer: TSchema): TSchema | null {

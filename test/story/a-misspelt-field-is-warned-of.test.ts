@@ -113,6 +113,25 @@ describe("what is written besides e-mails", () => {
       expect(answer.body.warnings).toEqual([warning(field, meant)]);
     });
 
+  test("a record of consent is looked through, too", async () => {
+    const consent = { source: "form", captured_at: "2026-11-20T20:07:38Z", ip_adress: "192.0.2.1" };
+    const contact = { email: "e@example.com", consent, properties: { emial: 1 } };
+    const { body } = await ws.client.post<{ warnings?: Warning[] }>("/contacts", contact);
+    expect(body.warnings).toEqual([warning("consent.ip_adress", "ip_address")]);
+  });
+
+  test("a form has fields, too", async () => {
+    const form = new FormData();
+    form.set("file", new Blob(["email\nf@example.com\n"]), "people.csv");
+    form.set("on_conflct", "skip");
+    const answer = await fetch(`${api.url}/api/v1/contacts/imports`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${ws.client.key}` },
+      body: form,
+    });
+    expect(await answer.json()).toMatchObject({ warnings: [warning("on_conflct", "on_conflict")] });
+  });
+
   test("what is spelt well is answered as before", async () => {
     const { body } = await ws.client.post<object>("/suppressions", { email: "d@example.com" });
     expect(body).not.toHaveProperty("warnings");
