@@ -69,10 +69,7 @@ export function bodyOf({ status, name, message, details }: Problem): string {
 }
 
 export function unavailable(lacking: Lacking): Problem {
-  return problem("service_unavailable", `${LACKING[lacking]} Try again in 1 second.`, {
-    lacking,
-    headers: { "Retry-After": "1" },
-  });
+  return problem("service_unavailable", `${LACKING[lacking]} Try again in 1 second.`, { lacking });
 }
 export const NOT_JSON: Problem = {
   ...problem("validation_error", "The request body is not valid JSON."),

@@ -25,16 +25,17 @@ test("while Postgres says nothing, who comes with more is told at once, and a ne
   const batch = Array(100).fill(mail({ html: "x".repeat(500) }));
   for (const { client } of [busy, neighbour]) await client.post("/emails", mail());
   toPostgres.stall();
-  const told: Refusal[] = [];
+  const told: { body: Refusal; headers: Headers }[] = [];
   const sent = Array.from({ length: 200 }, async () => {
-    const { status, body } = await busy.client.post<Refusal>("/emails/batch", batch);
-    if (status === 503) told.push(body);
-    return status;
+    const answer = await busy.client.post<Refusal>("/emails/batch", batch);
+    if (answer.status === 503) told.push(answer);
+    return answer.status;
   });
   await expect.poll(() => told.length, { timeout: 10_000 }).toBeGreaterThan(100);
   const beside = neighbour.client.post("/emails/batch", batch);
   toPostgres.flow();
-  expect(told[0]?.message).toBe("Too many requests are being processed. Try again in 1 second.");
+  expect(told[0]?.body.message).toBe("Too many requests are being processed. Try again in 1 second.");
+  expect(told.filter(({ headers }) => headers.has("retry-after"))).toEqual([]); // the contract: on 429 only
   expect((await beside).status).toBe(200);
   expect(new Set(await Promise.all(sent))).toEqual(new Set([200, 503]));
 }, 60_000);
