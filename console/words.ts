@@ -2,11 +2,13 @@
 const number = new Intl.NumberFormat("en");
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const absolute = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "narrow" });
-const SPANS: [Intl.RelativeTimeFormatUnit, number][] = [
-  ["day", 86_400],
-  ["hour", 3_600],
-  ["minute", 60],
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "always", style: "narrow" });
+/** How many seconds it has, and how many of it are the next unit. */
+const UNITS: [Intl.RelativeTimeFormatUnit, number, number][] = [
+  ["second", 1, 60],
+  ["minute", 60, 60],
+  ["hour", 3_600, 24],
+  ["day", 86_400, Infinity],
 ];
 
 export function count(value: number): string {
@@ -42,11 +44,13 @@ export function withFullTimes(sentence: string): string {
 /** What begins now and takes five days ends "in 5d", and not in 4. */
 export function ago(at: string | number, now: number): string {
   const seconds = Math.round((new Date(at).getTime() - now) / 1000);
-  const whole = seconds < 0 ? Math.trunc : Math.round;
-  for (const [unit, length] of SPANS)
-    if (Math.abs(seconds) >= length) return relative.format(whole(seconds / length), unit);
   if (Math.abs(seconds) < 5) return "now";
-  return relative.format(seconds, "second");
+  const whole = seconds < 0 ? Math.trunc : Math.round;
+  for (const [unit, length, most] of UNITS) {
+    const span = whole(seconds / length);
+    if (Math.abs(span) < most) return relative.format(span, unit);
+  }
+  return String(at); // no time
 }
 
 export function bytes(value: number): string {
