@@ -43,8 +43,9 @@ export function App() {
       setSession(await get<Session>("session"));
       setError(null);
     } catch (refusal) {
-      if ((refusal as CallError).status === 401) setSession(null);
-      else setError((refusal as Error).message);
+      const isSignedOut = (refusal as CallError).status === 401;
+      if (isSignedOut) setSession(null);
+      setError(isSignedOut ? null : (refusal as Error).message);
     }
   }, []);
   useEffect(() => void renew(), [renew]);

@@ -30,7 +30,9 @@ export function Chart({
     // a quarter of the console's code, which most screens do without
     import("./plot.ts").then(
       ({ plot }) => {
-        if (!isGone) erase = plot(element, days, series, most);
+        if (isGone) return;
+        setMissing(false);
+        erase = plot(element, days, series, most);
       },
       () => setMissing(true),
     );

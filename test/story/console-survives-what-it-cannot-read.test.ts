@@ -1,6 +1,8 @@
 /** Half of a document, a link that was cut, a server that is away: the page says so, and goes on. */
 import { expect } from "vitest";
-import { inChromium, openConsole, sceneOf } from "../rig/page.ts";
+import { inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";
+import { person } from "../rig/people.ts";
+import { mail } from "../rig/workspace.ts";
 
 const scene = sceneOf(openConsole);
 
@@ -72,4 +74,70 @@ inChromium("a console that could not be loaded loads once the server is back", a
   await page.getByRole("heading", { name: "The console cannot be loaded" }).waitFor();
   await page.unrouteAll();
   await page.getByRole("heading", { level: 1, name: "Emails" }).waitFor();
+});
+
+inChromium("whose session ended while the server was away signs in once it is back", async () => {
+  const { engine, workspace, chromium } = scene;
+  const { id, email } = await person(engine.sql, workspace.id);
+  const page = await chromium.page();
+  await page.goto(`${engine.consoleUrl}/console`);
+  await signIn(page, email);
+  await page.getByRole("heading", { level: 1, name: "Emails" }).waitFor();
+  await page.route("**/call/session", (route) => route.abort());
+  await page.reload();
+  await page.getByRole("heading", { name: "The console cannot be loaded" }).waitFor();
+  await engine.sql`delete from session where account_id = ${id}`;
+  await page.unrouteAll();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+});
+
+inChromium("a chart whose code did not arrive is drawn once it does, and no longer said to be missing", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  const code = "**/assets/plot-*";
+  await page.route(code, (route) => route.fulfill({ status: 404, body: "" }));
+  await page.goto(`${engine.consoleUrl}/console/caps`);
+  const missing = page.getByText("The chart could not be loaded.");
+  await missing.waitFor();
+  await page.getByRole("heading", { name: "Used now" }).waitFor();
+  await page.unroute(code);
+  // the screen reads again, as it does for news
+  await workspace.client.post("/emails", mail());
+  await page.locator("figure canvas").waitFor();
+  expect(await missing.count()).toBe(0);
+  expect(chromium.complaints.splice(0)).toEqual([]);
+});
+
+inChromium("a screen that is left before the code of its charts arrives draws nothing elsewhere", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  let leave = () => {};
+  const left = new Promise<void>((resolve) => {
+    leave = resolve;
+  });
+  await page.route("**/assets/plot-*", (route) => left.then(() => route.continue()));
+  await page.goto(`${engine.consoleUrl}/console/caps`);
+  await page.locator("figure").waitFor();
+  await page.getByRole("link", { name: "Members" }).click();
+  await page.getByRole("heading", { level: 1, name: "Members" }).waitFor();
+  const arrived = page.waitForResponse("**/assets/plot-*");
+  leave();
+  await arrived;
+  expect(await page.locator("canvas").count()).toBe(0);
+  await page.goBack();
+  await page.locator("figure canvas").waitFor();
+  expect(await page.locator("canvas").count()).toBe(1);
+  expect(chromium.complaints.splice(0)).toEqual([]);
+});
+
+inChromium("a time that is none is shown as it is", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.route("**/call/usage", async (route) => {
+    const answer = await (await route.fetch()).json();
+    answer.quota.day.resets_at = "some day";
+    await route.fulfill({ json: answer });
+  });
+  await page.goto(`${engine.consoleUrl}/console/usage`);
+  await page.getByText("Resets some day.").waitFor();
 });
