@@ -23,6 +23,11 @@ export function actAs(who: Identity, signedOut: () => void, outdated: () => void
   onOutdated = outdated;
 }
 
+/** The workspace that calls are for now. */
+export function actsIn(): string | null {
+  return identity.workspaceId;
+}
+
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 /** `path` is below /console/call: `v1/emails` or `keys`. */

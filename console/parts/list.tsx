@@ -1,7 +1,7 @@
 /** A list of the API: filters in the URL, pages by cursor, live, exported as CSV page by page. */
 import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useId, useRef, useState } from "preact/hooks";
-import { get, withQuery } from "../call.ts";
+import { actsIn, get, withQuery } from "../call.ts";
 import { csvOf } from "../csv.ts";
 import { useNews } from "../hooks.ts";
 import { refine, usePlace } from "../place.ts";
@@ -103,14 +103,13 @@ function usePages<T extends { id: string }>(path: string, refreshed: unknown) {
   useNews(refresh);
 
   const more = async () => {
+    if (!loaded) return;
     setBusy(true);
     try {
-      const page = await pageWithRows<T>(path, loaded?.cursor ?? null);
-      setLoaded(
-        (before) => before && { ...before, rows: [...before.rows, ...page.data], cursor: page.next_cursor },
-      );
+      const page = await pageWithRows<T>(path, loaded.cursor);
+      setLoaded((before) => (before && isNext(before, loaded) ? continued(before, page) : before));
     } catch (refusal) {
-      setError((refusal as Error).message);
+      if (asked.current === path) setError((refusal as Error).message);
     } finally {
       setBusy(false);
     }
@@ -134,6 +133,15 @@ function withMore(path: string, query: Record<string, string | number | null>): 
 
 function fresh<T>(path: string, { data, next_cursor }: Page<T>): Loaded<T> {
   return { path, rows: data, cursor: next_cursor, newest: new Set() };
+}
+
+/** The list may have another filter by now, or end elsewhere. */
+function isNext<T>(now: Loaded<T>, asked: Loaded<T>): boolean {
+  return now.path === asked.path && now.cursor === asked.cursor;
+}
+
+function continued<T>(before: Loaded<T>, { data, next_cursor }: Page<T>): Loaded<T> {
+  return { ...before, rows: [...before.rows, ...data], cursor: next_cursor };
 }
 
 /** The first page replaces the head of the list; what was loaded below it stays. */
@@ -276,6 +284,7 @@ function Export<T>({ label, path, columns }: { label: string; path: string; colu
     setDone(0);
     try {
       const rows = await allRows<T>(path, setDone);
+      if (rows === null) return;
       const head = named.map(({ name }) => name);
       const file = csvOf([head, ...rows.map((row) => named.map(({ csv }) => csv?.(row)))]);
       saveFile(`${label.replaceAll(" ", "-")}.csv`, "text/csv", file);
@@ -295,7 +304,9 @@ function Export<T>({ label, path, columns }: { label: string; path: string; colu
   );
 }
 
-async function allRows<T>(path: string, onProgress: (rows: number) => void): Promise<T[]> {
+/** null: somebody chose another workspace, and what follows would be of that one. */
+async function allRows<T>(path: string, onProgress: (rows: number) => void): Promise<T[] | null> {
+  const workspace = actsIn();
   const rows: T[] = [];
   let cursor: string | null = null;
   do {
@@ -303,6 +314,7 @@ async function allRows<T>(path: string, onProgress: (rows: number) => void): Pro
     rows.push(...page.data);
     onProgress(rows.length);
     cursor = page.has_more ? page.next_cursor : null;
+    if (actsIn() !== workspace) return null;
   } while (cursor !== null && rows.length < EXPORT_ROWS_MAX);
   return rows;
 }
