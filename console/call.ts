@@ -1,4 +1,6 @@
 /** Calls to the console's server. A refusal is thrown in the server's words. */
+import { heardTime } from "./clock.ts";
+
 const CALLS = "/console/call/";
 
 export class CallError extends Error {
@@ -34,7 +36,18 @@ export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 export async function call<T>(method: Method, path: string, body?: unknown): Promise<T> {
   const response = await ask(method, path, body);
   const text = await response.text();
-  return (text === "" ? undefined : JSON.parse(text)) as T;
+  return (text === "" ? undefined : parsed(text, response.status)) as T;
+}
+
+function parsed(text: string, status: number): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new CallError(
+      ...([status, "unreadable"] as const),
+      "The answer is not one of the console. Check what stands between this browser and the server.",
+    );
+  }
 }
 
 export const get = <T>(path: string) => call<T>("GET", path);
@@ -52,6 +65,7 @@ async function ask(method: Method, path: string, body?: unknown): Promise<Respon
   }).catch(() => {
     throw new CallError(0, "unreachable", "The server does not answer. Check that it is running.");
   });
+  heardTime(response.headers.get("date"));
   if (response.ok) return response;
   const { name, message } = await refusalOf(response);
   if (response.status === 401 && path !== "session") onSignedOut();

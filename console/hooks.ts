@@ -1,6 +1,7 @@
 /** Fetching for screens: an answer, the refusal in words, and reading again. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { type CallError, get } from "./call.ts";
+import { serverNow } from "./clock.ts";
 import { onNews } from "./live.ts";
 
 const REFRESH_MS = 15_000;
@@ -82,9 +83,9 @@ export function useAction<A extends unknown[]>(act: (...given: A) => Promise<unk
 
 /** The time, for words such as "2 min ago". */
 export function useNow(): number {
-  const [now, setNow] = useState(Date.now);
+  const [now, setNow] = useState(serverNow);
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 10_000);
+    const timer = setInterval(() => setNow(serverNow()), 10_000);
     return () => clearInterval(timer);
   }, []);
   return now;

@@ -7,6 +7,8 @@ const AGAIN_MS = 5_000;
 const listeners = new Set<() => void>();
 let source: EventSource | null = null;
 let isGathering = false;
+/** Nobody tells what happened while the stream was closed. */
+let isBehind = false;
 let again: ReturnType<typeof setTimeout> | undefined;
 
 export function listen(workspaceId: string): () => void {
@@ -22,7 +24,12 @@ function connect(path: string): void {
   const opened = new EventSource(path);
   source = opened;
   opened.addEventListener("change", gather);
+  opened.addEventListener("open", () => {
+    if (isBehind) gather();
+    isBehind = false;
+  });
   opened.addEventListener("error", () => {
+    isBehind = true;
     if (opened.readyState === EventSource.CLOSED) again = setTimeout(() => connect(path), AGAIN_MS);
   });
 }

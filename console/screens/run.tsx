@@ -1,4 +1,5 @@
 import { useMemo } from "preact/hooks";
+import { serverNow } from "../clock.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Facts, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
 import { branchTaken, Graph, type Step } from "../parts/graph.tsx";
@@ -118,7 +119,7 @@ function Did({ step, steps }: StepOfRun) {
   if (type === "wait" && output.result === "done" && output.detail !== null)
     return (
       <>
-        {Date.parse(output.detail) > Date.now() ? "ends" : "ended"} <Time at={output.detail} />
+        {Date.parse(output.detail) > serverNow() ? "ends" : "ended"} <Time at={output.detail} />
       </>
     );
   return (

@@ -33,6 +33,40 @@ inChromium("a stream that a proxy refused once is opened again", async () => {
   expect(refusals).toBe(2);
 });
 
+inChromium("what happened while the stream was broken shows once it is back", async () => {
+  const { engine, chromium } = scene;
+  const workspace = await engine.workspace();
+  const { email } = await person(engine.sql, workspace.id, "member");
+  const page = await chromium.page();
+  // then it does not read every 15 seconds
+  await page.addInitScript("Object.defineProperty(document, 'visibilityState', { value: 'hidden' })");
+  await page.route("**/console/call/live?*", (route) => route.fulfill({ status: 502 }));
+  const refused = page.waitForResponse("**/console/call/live?*");
+  await page.goto(`${engine.consoleUrl}/console`);
+  await signIn(page, email, PASSWORD);
+  await page.getByText(/curl http.*\/api\/v1\/emails/).waitFor();
+  await refused;
+  await workspace.client.post("/emails", mail({ subject: "Sent meanwhile" }));
+  await page.unrouteAll();
+  await page.getByRole("cell", { name: "Sent meanwhile" }).waitFor();
+});
+
+inChromium("a device whose clock is hours wrong tells how long ago it was", async () => {
+  const { engine, chromium } = scene;
+  const workspace = await engine.workspace();
+  await workspace.client.post("/emails", mail({ subject: "Just now" }));
+  const { email } = await person(engine.sql, workspace.id, "member");
+  for (const hours of [5, -5]) {
+    const page = await chromium.page();
+    await page.clock.setFixedTime(Date.now() + hours * 3_600_000);
+    await page.goto(`${engine.consoleUrl}/console`);
+    await signIn(page, email, PASSWORD);
+    const row = page.getByRole("row").filter({ hasText: "Just now" });
+    await row.waitFor();
+    expect(await row.locator("time").textContent()).toMatch(/^(now|\d+s ago)$/);
+  }
+});
+
 inChromium("a filter is a link, and what it shows is exported", async () => {
   await scene.workspace.client.post("/emails", mail({ to: "ada@example.net", subject: "=1+1, for Ada" }));
   const page = await scene.chromium.pageOf(scene.engine, scene.workspace.id);

@@ -130,6 +130,15 @@ inChromium("a screen that is left before the code of its charts arrives draws no
   expect(chromium.complaints.splice(0)).toEqual([]);
 });
 
+inChromium("what is no answer of the console is told in words", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  const body = "<html>Please sign in to the network</html>";
+  await page.route("**/call/usage", (route) => route.fulfill({ contentType: "text/html", body }));
+  await page.goto(`${engine.consoleUrl}/console/usage`);
+  await page.getByRole("alert").getByText("The answer is not one of the console.").waitFor();
+});
+
 inChromium("a time that is none is shown as it is", async () => {
   const { engine, workspace, chromium } = scene;
   const page = await chromium.pageOf(engine, workspace.id);
