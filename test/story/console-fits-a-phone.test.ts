@@ -7,6 +7,36 @@ const scene = sceneOf(openConsole);
 const WIDTH = 390;
 const LONG = "w".repeat(60);
 
+inChromium("with a number of nine digits, 320 wide", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id, "owner", { width: 320 });
+  await page.route("**/call/queue", async (route) => {
+    const answer = await (await route.fetch()).json();
+    answer.emails.deferred = 123_456_789;
+    await route.fulfill({ json: answer });
+  });
+  await page.goto(`${engine.consoleUrl}/console/queue`);
+  const tile = page.locator(".tile").filter({ hasText: "123,456,789" });
+  await tile.waitFor();
+  const [tileBox, value] = [await tile.boundingBox(), await tile.locator(".value").boundingBox()];
+  expect(endOf(value)).toBeLessThan(endOf(tileBox));
+});
+
+inChromium("on paper it is the screen alone, dark on white", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.evaluate("localStorage.setItem('theme', 'dark')");
+  await page.reload();
+  await page.getByRole("heading", { level: 1, name: "Emails" }).waitFor();
+  await page.emulateMedia({ media: "print" });
+  expect(await page.getByRole("navigation").isVisible()).toBe(false);
+  expect(await page.evaluate("getComputedStyle(document.body).color")).toBe("rgb(26, 32, 48)");
+});
+
+function endOf(box: { x: number; width: number } | null): number {
+  return box ? box.x + box.width : Number.NaN;
+}
+
 inChromium("with words of 60 letters and more", async () => {
   const { engine, workspace, chromium } = scene;
   const { client } = workspace;
