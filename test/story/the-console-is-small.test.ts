@@ -22,12 +22,15 @@ function bytesOf(path: string): Promise<Buffer> {
   });
 }
 
-test("the page, its script, its style and its icon", async () => {
+test("the page, its scripts, its style and its icon", async () => {
   const html = await (await fetch(`${engine.consoleUrl}/console`)).text();
   const assets = [...html.matchAll(/(?:src|href)="(\/console\/assets\/[^"]+)"/g)].map(
     ([, path = ""]) => path,
   );
   expect(assets.length).toBeGreaterThan(2);
-  const parts = await Promise.all(["/console", ...assets].map(bytesOf));
+  const script = await (await fetch(engine.consoleUrl + assets.find((path) => path.endsWith(".js")))).text();
+  const later = [...script.matchAll(/import\(`\.\/([^`]+)`\)/g)].map(([, name]) => `/console/assets/${name}`);
+  expect(later).toEqual([expect.stringContaining("/plot-")]);
+  const parts = await Promise.all(["/console", ...assets, ...later].map(bytesOf));
   expect(parts.reduce((sum, { length }) => sum + length, 0)).toBeLessThan(PAGE_BYTES_MAX);
 });
