@@ -49,6 +49,16 @@ export function App() {
     }
   }, []);
   useEffect(() => void renew(), [renew]);
+  useEffect(() => {
+    const shown = ({ persisted }: PageTransitionEvent) => {
+      if (!persisted) return;
+      // somebody went back to a page that the browser kept: the session may have ended, or be another's
+      setSession(undefined);
+      void renew();
+    };
+    addEventListener("pageshow", shown);
+    return () => removeEventListener("pageshow", shown);
+  }, [renew]);
 
   const workspaceId = workspace?.id;
   useEffect(() => {

@@ -1,9 +1,12 @@
 /**
  * Sessions end, members are removed and links are for others while a page is open. None of it is a dead end.
  */
+import { chromium as engines } from "playwright-core";
 import { expect } from "vitest";
-import { inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";
+import { CHROMIUM_PATH } from "../rig/chromium.ts";
+import { Chromium, inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";
 import { mailedInvitation, person, signedIn } from "../rig/people.ts";
+import { mail } from "../rig/workspace.ts";
 
 const scene = sceneOf(openConsole);
 
@@ -16,6 +19,37 @@ inChromium("who was signed out elsewhere signs out here, too", async () => {
     delete from session where account_id in (select account_id from member where workspace_id = ${workspace.id})`;
   await page.getByRole("button", { name: "Sign out", exact: true }).click();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
+});
+
+inChromium("a page that the browser kept shows no mail once its session has ended", async () => {
+  const { engine, workspace } = scene;
+  await workspace.client.post("/emails", mail({ subject: "For members only" }));
+  const keeping = await engines.launch({
+    ...{ executablePath: CHROMIUM_PATH as string, args: ["--no-sandbox"] },
+    ignoreDefaultArgs: ["--disable-back-forward-cache"],
+  });
+  const chromium = new Chromium(keeping);
+  const page = await chromium.pageOf(engine, workspace.id);
+  const row = page.getByRole("row").filter({ hasText: "For members only" });
+  await row.waitFor();
+  await page.evaluate(`
+    window.wasKept = false;
+    addEventListener("pageshow", ({ persisted }) => { window.wasKept = persisted; });`);
+  // its answer comes late: nothing may be seen meanwhile
+  let answer = () => {};
+  const wanted = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.goto(`${engine.consoleUrl}/docs`);
+  await engine.sql`
+    delete from session where account_id in (select account_id from member where workspace_id = ${workspace.id})`;
+  await page.route("**/call/session", (route) => wanted.then(() => route.continue()));
+  await page.goBack({ waitUntil: "commit" });
+  await expect.poll(() => page.evaluate("window.wasKept")).toBe(true);
+  expect(await row.count()).toBe(0);
+  answer();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  await chromium.close();
 });
 
 inChromium("signing out that does not work is told", async () => {
