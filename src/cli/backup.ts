@@ -2,8 +2,10 @@
  * `postrider backup` and `postrider restore`: all rows of the record in one file, and back into an empty
  * database.
  */
-import { createReadStream, createWriteStream } from "node:fs";
-import { rename, rm, stat } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { createReadStream, createWriteStream, rmSync, statSync } from "node:fs";
+import { rename, stat } from "node:fs/promises";
+import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
@@ -28,23 +30,60 @@ export async function writeBackup(file: string, options: OutputOptions): Promise
     complain(`Wrote ${rows} rows of ${tables} tables.`);
     return;
   }
-  const part = `${file}.part`;
-  const summary = await told(url, async () => {
-    try {
-      const summary = await write(url, createWriteStream(part, { mode: 0o600, flush: true }));
+  expectReplaceable(file);
+  // of this run alone: another backup to the same file may be under way
+  const part = `${file}.${randomUUID().slice(0, 8)}.part`;
+  const summary = await told(url, () =>
+    removedUnlessDone(part, async () => {
+      const summary = await write(url, createWriteStream(part, { flags: "wx", mode: 0o600, flush: true }));
       await rename(part, file);
       return summary;
-    } catch (error) {
-      await rm(part, { force: true }).catch(() => {}); // the first error is the one to tell
-      throw error;
-    }
-  });
+    }),
+  );
   const { size: bytes } = await stat(file);
   say(
     options,
     { file, bytes, ...summary },
     `Wrote ${summary.rows} rows of ${summary.tables} tables to ${file}.`,
   );
+}
+
+/** Before all the work: at its end nothing but a file can be replaced. */
+function expectReplaceable(file: string): void {
+  const known = statSync(file, { throwIfNoEntry: false });
+  if (!known || known.isFile()) return;
+  throw new CommandError(
+    known.isDirectory()
+      ? `${file} is a folder. Name a file in it, such as ${join(file, "postrider.backup.gz")}.`
+      : `${file} is not a file that a backup could replace. Name another, or write to stdout with -.`,
+  );
+}
+
+const INTERRUPTIONS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+/** A part of a backup is of no use to anybody, whether the work failed or was interrupted. */
+async function removedUnlessDone<T>(part: string, work: () => Promise<T>): Promise<T> {
+  const interrupted = (signal: NodeJS.Signals) => {
+    rmSync(part, { force: true });
+    unheed();
+    process.kill(process.pid, signal);
+  };
+  const unheed = () => {
+    for (const signal of INTERRUPTIONS) process.off(signal, interrupted);
+  };
+  for (const signal of INTERRUPTIONS) process.on(signal, interrupted);
+  try {
+    return await work();
+  } catch (error) {
+    try {
+      rmSync(part, { force: true });
+    } catch {
+      // the first error is the one to tell
+    }
+    throw error;
+  } finally {
+    unheed();
+  }
 }
 
 async function write(url: string, out: Writable): Promise<DumpSummary> {

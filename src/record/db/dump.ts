@@ -103,6 +103,8 @@ async function load(tx: postgres.TransactionSql, header: Header, lines: Lines): 
     if (line.end) {
       if (line.rows !== rows)
         throw new DumpError(`The backup is damaged: it has ${rows} rows, not ${line.rows}.`);
+      // behind the last row is the checksum of the compressed file
+      await lines.expectEnd();
       break;
     }
     const columns = known.get(line.table);
@@ -277,6 +279,17 @@ class Lines {
       parts.push(this.#piece.subarray(this.#at));
       this.#piece = await this.#more();
       this.#at = 0;
+    }
+  }
+
+  async expectEnd(): Promise<void> {
+    try {
+      const { done } = await this.#pieces.next();
+      if (!done || this.#at < this.#piece.length)
+        throw new DumpError("The backup is damaged: more follows behind its end.");
+    } catch (error) {
+      this.failure = error;
+      throw error;
     }
   }
 
