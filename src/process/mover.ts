@@ -178,7 +178,7 @@ export class Mover {
     await this.#settleDown(run, source.sql, target.sql, tables);
     for (let n = 1; ; n++) {
       try {
-        const pauseMs = await this.#switch(run, source, target, tables);
+        const pauseMs = await this.#switch({ ...run, handle }, source, target, tables);
         this.#parts.onPhase("switched");
         return pauseMs;
       } catch (error) {
@@ -242,13 +242,14 @@ export class Mover {
   }
 
   async #switch(
-    run: MovingRun,
+    { handle, ...run }: MovingRun & { handle: string },
     source: MovingCell,
     target: MovingCell,
     tables: readonly MovedTable[],
   ): Promise<number> {
-    this.#parts.onPhase("waiting for workers");
     const { workspaceId } = run;
+    await expectRedis(target, handle);
+    this.#parts.onPhase("waiting for workers");
     const until = performance.now() + DRAIN_MS_MAX;
     for (;;) {
       const [held, why] = [await drain(source.sql, workspaceId), await obstacle(source.sql, workspaceId)];
@@ -316,6 +317,18 @@ async function sameTables(source: MovingCell, target: MovingCell): Promise<reado
       `The tables of ${source.name} and ${target.name} differ. Run \`postrider --cell ${source.name} migrate\` and \`postrider --cell ${target.name} migrate\` with this version.`,
     );
   return ours;
+}
+
+/** Without it the workspace would not be let in after the switch, and nobody would serve it. */
+async function expectRedis({ name, reservations }: MovingCell, handle: string): Promise<void> {
+  try {
+    await reservations.forget(handle);
+  } catch (error) {
+    throw new MoveError(
+      `Redis of ${name} cannot be used (${messageOf(error)}). The workspace stays where it is. When Redis is back, run the command again, or undo the move with --abort.`,
+      { cause: error },
+    );
+  }
 }
 
 const LOCK_TIMEOUT = "55P03";

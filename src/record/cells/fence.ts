@@ -6,6 +6,7 @@
 import { codeOf } from "../../caught.ts";
 import type { Sql } from "../db/connect.ts";
 import { text, typed } from "../db/rowshape.ts";
+import { expectOursStill, type MovingRun } from "./moves.ts";
 import { quoted } from "./rows.ts";
 import type { MovedTable } from "./tables.ts";
 
@@ -40,10 +41,11 @@ export async function isFenced(
   );
 }
 
+/** Not by a run that was succeeded by another: nobody would take down what it puts up. */
 export async function raiseFence(
   sql: Sql,
   tables: readonly MovedTable[],
-  workspace: FencedWorkspace,
+  workspace: FencedWorkspace & MovingRun,
 ): Promise<void> {
   const standing = await triggersOf(sql, workspace);
   for (const { name, condition, argument } of fencedTables(tables, workspace)) {
@@ -53,7 +55,7 @@ export async function raiseFence(
         when (${condition(row)})
         execute function fence_workspace('${workspace.workspaceId}', '${name}', '${argument}')`,
     );
-    if (statements.length > 0) await untilLocked(sql, statements);
+    if (statements.length > 0) await untilLocked(sql, statements, workspace);
   }
 }
 
@@ -114,11 +116,16 @@ async function triggersOf(sql: Sql, workspace: FencedWorkspace): Promise<Set<str
   return new Set(rows.map(({ found }) => found));
 }
 
-async function untilLocked(sql: Sql, statements: readonly string[]): Promise<void> {
+async function untilLocked(
+  sql: Sql,
+  statements: readonly string[],
+  run: MovingRun | null = null,
+): Promise<void> {
   for (let n = 1; ; n++) {
     try {
       await sql.begin(async (tx) => {
         await tx`select set_config('lock_timeout', ${String(n > SHORT_TRIES ? LONG_LOCK_MS_MAX : LOCK_MS_MAX)}, true)`;
+        if (run) await expectOursStill(tx, run);
         for (const statement of statements) await tx.unsafe(statement);
       });
       return;

@@ -90,13 +90,14 @@ export async function findMove(sql: Sql, workspaceId: string): Promise<Workspace
 
 type NewMove = Pick<WorkspaceMove, "workspaceId" | "id" | "cell" | "handle">;
 
-/** From now on this run moves it. False: it is not here, or has been let go. */
+/** From now on this run moves it. False: it is not here, has been let go, or is moving to another cell. */
 export async function noteLeaving(sql: Sql, { workspaceId, id, cell, handle }: NewMove): Promise<boolean> {
   const rows = await sql`
     insert into workspace_move as known (workspace_id, id, state, cell, handle)
     select id, ${id}, 'leaving', ${cell}, handle from workspace where id = ${workspaceId}
       and handle = ${handle}
-    on conflict (workspace_id) do update set id = excluded.id where known.state = 'leaving' returning 1`;
+    on conflict (workspace_id) do update set id = excluded.id
+      where known.state = 'leaving' and known.cell = excluded.cell returning 1`;
   return rows.length > 0;
 }
 
@@ -183,10 +184,20 @@ async function expectOurs(tx: Tx, { workspaceId, id }: MovingRun, state: MoveSta
   const found = await tx`
     select from workspace_move where workspace_id = ${workspaceId} and id = ${id}
       and state = ${state} for update`;
-  if (found.length === 0)
-    throw new Succeeded(
-      "Another command is moving this workspace, or has undone the move. Run this one again to go on.",
-    );
+  if (found.length === 0) throw succeeded();
+}
+
+/** Until the transaction ends nobody takes the move over. Writers who meet the fence do not wait for it. */
+export async function expectOursStill(tx: Tx, { workspaceId, id }: MovingRun): Promise<void> {
+  const found = await tx`
+    select from workspace_move where workspace_id = ${workspaceId} and id = ${id} for share`;
+  if (found.length === 0) throw succeeded();
+}
+
+function succeeded(): Succeeded {
+  return new Succeeded(
+    "Another command is moving this workspace, or has undone the move. Run this one again to go on.",
+  );
 }
 
 /** One step of copying; says whether there is more. */
