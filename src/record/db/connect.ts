@@ -4,8 +4,9 @@
  * write took 75 ms instead of 6), and because on the same machine a unix socket is faster still:
  * `?socket=/folder` in the url names it.
  */
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { connect as connectSocket, isIP } from "node:net";
+import { connect as connectSocket, isIP, type Socket } from "node:net";
 import type { ConnectionOptions } from "node:tls";
 import postgres from "postgres";
 import { Counter, Histogram, SECONDS } from "../../meter.ts";
@@ -56,6 +57,7 @@ const POOLS: Record<PoolName, PoolSize> = {
 const SILENT_TIMEOUTS_MAX = 15;
 const SILENT_READ_TIMEOUTS_MAX = 5;
 const CONNECT_SECONDS_MIN = 10;
+const STREAM_CONNECT_MS_MAX = 30_000;
 
 const TOOK = new Histogram(
   "postrider_postgres_seconds",
@@ -133,16 +135,44 @@ function settingsOf(pool: PoolName, timeoutMs: number): Record<string, string | 
   };
 }
 
-/** One connection that copies rows in and out, for a command. */
-export function streamingClient(url: string): postgres.Sql {
+/**
+ * One connection that copies rows in and out, for a command. The client stops its socket while rows wait, and
+ * leaves it so when nobody takes them any more: it would stay open, and keep the command alive.
+ */
+export function streamingClient(url: string): { client: postgres.Sql; close(): Promise<void> } {
   const { href, socketFolder, tls } = readUrl(url);
-  const { port } = new URL(href);
-  return postgres(href, {
-    ...(socketFolder && { path: `${socketFolder}/.s.PGSQL.${port || "5432"}` }),
-    ...(tls && { ssl: tls }),
+  const opened: Socket[] = [];
+  const secured = new AbortController();
+  // `socket` is read by the driver but absent from its types
+  const options = {
+    async socket({ host: [host], port: [port] }: { host: string[]; port: number[] }): Promise<Socket> {
+      const socket = socketFolder
+        ? connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` })
+        : connectSocket({ host: host as string, port: port as number, noDelay: true });
+      opened.push(socket);
+      await connected(socket);
+      return socket;
+    },
+    ...(tls && { ssl: { ...tls, signal: secured.signal } }),
     ...{ max: 1, prepare: false, fetch_types: false, types: arrayTypes(), onnotice: () => {} },
     connection: { application_name: "postrider backup" },
-  });
+  };
+  const client = postgres(href, options);
+  return {
+    client,
+    async close() {
+      await client.end({ timeout: 1 });
+      secured.abort();
+      for (const socket of opened) socket.destroy();
+    },
+  };
+}
+
+async function connected(socket: Socket): Promise<void> {
+  const late = setTimeout(() => {
+    socket.destroy(Object.assign(new Error("no answer"), { code: "ETIMEDOUT" }));
+  }, STREAM_CONNECT_MS_MAX);
+  await once(socket, "connect").finally(() => clearTimeout(late));
 }
 
 /**

@@ -37,7 +37,7 @@ export class DumpError extends Error {}
 
 /** Rejects when `out` fails, and leaves no connection to Postgres with rows that nobody takes any more. */
 export async function dump(url: string, out: Writable): Promise<DumpSummary> {
-  const client = streamingClient(url);
+  const { client, close } = streamingClient(url);
   const failed = new Promise<never>((_, reject) => out.once("error", reject));
   failed.catch(() => {});
   try {
@@ -66,7 +66,7 @@ export async function dump(url: string, out: Writable): Promise<DumpSummary> {
     });
     return await Promise.race([written, failed]);
   } finally {
-    await client.end({ timeout: 1 });
+    await close();
   }
 }
 
@@ -77,7 +77,7 @@ export async function restore(url: string, sql: Sql, input: Readable, now: numbe
   await expectEmpty(sql);
   await migrate(sql, now, {}, header.migrations);
   for (const { table, day } of header.partitions) await makePartition(sql, table, dayNumber(day));
-  const client = streamingClient(url);
+  const { client, close } = streamingClient(url);
   try {
     const summary = await client.begin((tx) => load(tx, header, lines));
     await migrate(sql, now);
@@ -86,7 +86,7 @@ export async function restore(url: string, sql: Sql, input: Readable, now: numbe
     // what Postgres says after that is about rows that never came
     throw lines.failure ?? error;
   } finally {
-    await client.end({ timeout: 1 });
+    await close();
   }
 }
 
