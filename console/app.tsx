@@ -1,6 +1,7 @@
 /** Sign-in first, then the shell with a screen in it. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { actAs, type CallError, call, get } from "./call.ts";
+import { keep, kept } from "./kept.ts";
 import { listen } from "./live.ts";
 import { Refusal, Skeleton } from "./parts/bits.tsx";
 import { Boundary } from "./parts/boundary.tsx";
@@ -63,7 +64,7 @@ export function App() {
   const workspaceId = workspace?.id;
   useEffect(() => {
     if (!workspaceId) return;
-    localStorage.setItem(LAST_WORKSPACE, workspaceId);
+    keep(LAST_WORKSPACE, workspaceId);
     return listen(workspaceId);
   }, [workspaceId]);
 
@@ -112,5 +113,5 @@ function Away({ error, onAgain }: { error: string; onAgain(): Promise<void> }) {
 
 function workspaceOf({ workspaces }: Session, named: string | null): Workspace | null {
   const find = (wanted: string | null) => workspaces.find(({ id }) => id === wanted);
-  return find(named) ?? find(localStorage.getItem(LAST_WORKSPACE)) ?? workspaces[0] ?? null;
+  return find(named) ?? find(kept(LAST_WORKSPACE)) ?? workspaces[0] ?? null;
 }

@@ -91,44 +91,50 @@ inChromium("whose session ended while the server was away signs in once it is ba
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
 });
 
-inChromium("a chart whose code did not arrive is drawn once it does, and no longer said to be missing", async () => {
-  const { engine, workspace, chromium } = scene;
-  const page = await chromium.pageOf(engine, workspace.id);
-  const code = "**/assets/plot-*";
-  await page.route(code, (route) => route.fulfill({ status: 404, body: "" }));
-  await page.goto(`${engine.consoleUrl}/console/caps`);
-  const missing = page.getByText("The chart could not be loaded.");
-  await missing.waitFor();
-  await page.getByRole("heading", { name: "Used now" }).waitFor();
-  await page.unroute(code);
-  // the screen reads again, as it does for news
-  await workspace.client.post("/emails", mail());
-  await page.locator("figure canvas").waitFor();
-  expect(await missing.count()).toBe(0);
-  expect(chromium.complaints.splice(0)).toEqual([]);
-});
+inChromium(
+  "a chart whose code did not arrive is drawn once it does, and no longer said to be missing",
+  async () => {
+    const { engine, workspace, chromium } = scene;
+    const page = await chromium.pageOf(engine, workspace.id);
+    const code = "**/assets/plot-*";
+    await page.route(code, (route) => route.fulfill({ status: 404, body: "" }));
+    await page.goto(`${engine.consoleUrl}/console/caps`);
+    const missing = page.getByText("The chart could not be loaded.");
+    await missing.waitFor();
+    await page.getByRole("heading", { name: "Used now" }).waitFor();
+    await page.unroute(code);
+    // the screen reads again, as it does for news
+    await workspace.client.post("/emails", mail());
+    await page.locator("figure canvas").waitFor();
+    expect(await missing.count()).toBe(0);
+    expect(chromium.complaints.splice(0)).toEqual([]);
+  },
+);
 
-inChromium("a screen that is left before the code of its charts arrives draws nothing elsewhere", async () => {
-  const { engine, workspace, chromium } = scene;
-  const page = await chromium.pageOf(engine, workspace.id);
-  let leave = () => {};
-  const left = new Promise<void>((resolve) => {
-    leave = resolve;
-  });
-  await page.route("**/assets/plot-*", (route) => left.then(() => route.continue()));
-  await page.goto(`${engine.consoleUrl}/console/caps`);
-  await page.locator("figure").waitFor();
-  await page.getByRole("link", { name: "Members" }).click();
-  await page.getByRole("heading", { level: 1, name: "Members" }).waitFor();
-  const arrived = page.waitForResponse("**/assets/plot-*");
-  leave();
-  await arrived;
-  expect(await page.locator("canvas").count()).toBe(0);
-  await page.goBack();
-  await page.locator("figure canvas").waitFor();
-  expect(await page.locator("canvas").count()).toBe(1);
-  expect(chromium.complaints.splice(0)).toEqual([]);
-});
+inChromium(
+  "a screen that is left before the code of its charts arrives draws nothing elsewhere",
+  async () => {
+    const { engine, workspace, chromium } = scene;
+    const page = await chromium.pageOf(engine, workspace.id);
+    let leave = () => {};
+    const left = new Promise<void>((resolve) => {
+      leave = resolve;
+    });
+    await page.route("**/assets/plot-*", (route) => left.then(() => route.continue()));
+    await page.goto(`${engine.consoleUrl}/console/caps`);
+    await page.locator("figure").waitFor();
+    await page.getByRole("link", { name: "Members" }).click();
+    await page.getByRole("heading", { level: 1, name: "Members" }).waitFor();
+    const arrived = page.waitForResponse("**/assets/plot-*");
+    leave();
+    await arrived;
+    expect(await page.locator("canvas").count()).toBe(0);
+    await page.goBack();
+    await page.locator("figure canvas").waitFor();
+    expect(await page.locator("canvas").count()).toBe(1);
+    expect(chromium.complaints.splice(0)).toEqual([]);
+  },
+);
 
 inChromium("what is no answer of the console is told in words", async () => {
   const { engine, workspace, chromium } = scene;
@@ -150,3 +156,25 @@ inChromium("a time that is none is shown as it is", async () => {
   await page.goto(`${engine.consoleUrl}/console/usage`);
   await page.getByText("Resets some day.").waitFor();
 });
+
+inChromium(
+  "a browser that keeps nothing of a site shows the console, and a theme that is chosen",
+  async () => {
+    const { engine, workspace, chromium } = scene;
+    const page = await chromium.pageOf(engine, workspace.id);
+    await page.addInitScript(() =>
+      Object.defineProperty(globalThis, "localStorage", {
+        get() {
+          throw new DOMException("The operation is insecure.", "SecurityError");
+        },
+      }),
+    );
+    await page.goto(`${engine.consoleUrl}/console/emails`);
+    await page.getByRole("heading", { level: 1, name: "Emails" }).waitFor();
+    const theme = page.locator("html[data-theme]");
+    expect(await theme.count()).toBe(0);
+    await page.getByRole("button", { name: /theme/i }).click();
+    await theme.waitFor({ state: "attached" });
+    expect(chromium.complaints.splice(0)).toEqual([]);
+  },
+);
