@@ -37,6 +37,12 @@ const ALONE: Record<string, string> = {
       ],
     ),
   ),
+  ...Object.fromEntries(
+    ["fence.ts raiseFence", "fence.ts dropFence", "moves.ts expectOursStill"].map((name) => [
+      `cells/${name}`,
+      "one row of workspace_move for share, which writers hold for key share; for tables it waits with a timeout",
+    ]),
+  ),
   "db/cancommit.ts canCommit": "asks whether a claim could be deleted, and deletes none",
   "cells/moves.ts beginToTell": "changes no row: it runs the triggers of 0028_definitions.sql",
   "cells/rows.ts replaceRows": "of a workspace that is not in that record",
