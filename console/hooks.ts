@@ -49,14 +49,22 @@ export function useGet<T>(path: string | null, read: (path: string) => Promise<T
 
 type Answer<T> = Omit<Fetched<T>, "reload">;
 
-/** Calls when something happened in the workspace, and every 15 seconds while the page is looked at. */
+/**
+ * Calls when something happened in the workspace, every 15 seconds while the page is looked at, and when
+ * somebody looks at it again.
+ */
 export function useNews(react: () => void): void {
   useEffect(() => {
+    const reactWhileSeen = () => {
+      if (document.visibilityState === "visible") react();
+    };
     const stop = onNews(react);
-    const timer = setInterval(() => document.visibilityState === "visible" && react(), REFRESH_MS);
+    const timer = setInterval(reactWhileSeen, REFRESH_MS);
+    document.addEventListener("visibilitychange", reactWhileSeen);
     return () => {
       stop();
       clearInterval(timer);
+      document.removeEventListener("visibilitychange", reactWhileSeen);
     };
   }, [react]);
 }

@@ -21,7 +21,8 @@ export function Palette({ onClose }: { onClose(): void }) {
   const found = commandsFor(text.trim(), parts).slice(0, SHOWN_MAX);
   const run = (command: Command | undefined) => {
     if (!command) return;
-    onClose();
+    // gives the focus back to who had it, and tells onClose
+    dialog.current?.close();
     command.act();
   };
   const onKeyDown = (event: KeyboardEvent) => {

@@ -51,6 +51,28 @@ inChromium("what happened while the stream was broken shows once it is back", as
   await page.getByRole("cell", { name: "Sent meanwhile" }).waitFor();
 });
 
+inChromium("who looks at a page again sees what happened meanwhile", async () => {
+  const { engine, chromium } = scene;
+  const workspace = await engine.workspace();
+  const { email } = await person(engine.sql, workspace.id, "member");
+  const page = await chromium.page();
+  // nothing but that makes it read again: no timer, and no stream
+  await page.addInitScript(`
+    var seen = "visible";
+    setInterval = () => 0;
+    Object.defineProperty(document, "visibilityState", { get: () => seen });`);
+  await page.route("**/console/call/live?*", (route) => route.abort());
+  await page.goto(`${engine.consoleUrl}/console`);
+  await signIn(page, email, PASSWORD);
+  await page.getByText(/curl http.*\/api\/v1\/emails/).waitFor();
+  const look = (how: string) =>
+    page.evaluate(`seen = "${how}"; document.dispatchEvent(new Event("visibilitychange"))`);
+  await look("hidden");
+  await workspace.client.post("/emails", mail({ subject: "Sent meanwhile" }));
+  await look("visible");
+  await page.getByRole("cell", { name: "Sent meanwhile" }).waitFor();
+});
+
 inChromium("a device whose clock is hours wrong tells how long ago it was", async () => {
   const { engine, chromium } = scene;
   const workspace = await engine.workspace();
@@ -101,6 +123,19 @@ inChromium("the palette goes where the keyboard says", async () => {
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { level: 1, name: "API keys" }).waitFor();
   expect(new URL(page.url()).pathname).toBe("/console/keys");
+});
+
+inChromium("the palette gives the focus back", async () => {
+  const page = await scene.chromium.pageOf(scene.engine, scene.workspace.id);
+  const link = page.getByRole("link", { name: "Members" });
+  for (const key of ["Enter", "Escape"]) {
+    await link.focus();
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("change the theme");
+    await page.keyboard.press(key);
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    expect(await link.evaluate((element) => element.matches(":focus"))).toBe(true);
+  }
 });
 
 inChromium("the palette opens an e-mail by the Message-ID that a receiver names", async () => {
