@@ -11,6 +11,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Daemon, startDaemon } from "../../src/embedded/daemon.ts";
 import { freePort, isPortFree } from "../../src/embedded/port.ts";
+import { writeRefusal } from "../../src/redis/writerefusal.ts";
 import { commandLine } from "../rig/command.ts";
 import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
 import { parsed, ROOT } from "../rig/opsfiles.ts";
@@ -18,7 +19,7 @@ import { missingRedis, until } from "../rig/redisserver.ts";
 import { type OwnDatabase, ownDatabase, services } from "../rig/services.ts";
 import { settled } from "../rig/settled.ts";
 import { openSink, type Sink } from "../rig/sink.ts";
-import { mail } from "../rig/workspace.ts";
+import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const PASSWORD = "letters1and2digits";
 const NODES = 6;
@@ -84,7 +85,7 @@ describe.skipIf(missingRedis)(missingRedis ?? "on the cluster of Compose", () =>
       "the cluster is whole",
       async () => (await isHealthy()) && (await masters()).length === NODES / 2,
     );
-    const { id, client } = await engine.workspace();
+    const { id, client } = await workspaceOnceWritable();
     await until("mail is accepted", async () => (await client.post("/emails", mail())).status === 200);
     const fates = await settled(engine.sql, id, SETTLED_MS_MAX);
     expect(Object.keys(fates)).toEqual(["delivered"]);
@@ -101,7 +102,7 @@ describe.skipIf(missingRedis)(missingRedis ?? "on the cluster of Compose", () =>
     await until("it is healthy", isHealthy);
     expect(await ids()).toEqual(before);
     expect(await ask(first, "-c", "mget", "{kept}:1", "{kept}:2")).toMatch(/^1\n2$/m);
-    const { id, client } = await engine.workspace();
+    const { id, client } = await workspaceOnceWritable();
     await until("mail is accepted", async () => (await client.post("/emails", mail())).status === 200);
     expect(Object.keys(await settled(engine.sql, id, SETTLED_MS_MAX))).toEqual(["delivered"]);
   });
@@ -121,6 +122,19 @@ describe.skipIf(missingRedis)(missingRedis ?? "on the cluster of Compose", () =>
     await cluster.stop();
     expect(await withThat(ping)).toEqual([]);
   });
+
+  /** For a moment after a failover a node may still be asked that is no master any more. */
+  async function workspaceOnceWritable(): Promise<TestWorkspace> {
+    let made: TestWorkspace | null = null;
+    await until("a workspace can be made", async () => {
+      made = await engine.workspace().catch((error: unknown) => {
+        if (writeRefusal(error) === "READONLY") return null;
+        throw error;
+      });
+      return made !== null;
+    });
+    return made as unknown as TestWorkspace;
+  }
 
   /** A server that takes so long for each key, where it serves this port. */
   function slowWriter(port: number, msForKey: number): string {
