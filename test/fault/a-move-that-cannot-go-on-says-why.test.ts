@@ -13,10 +13,10 @@ import { raiseFence } from "../../src/record/cells/fence.ts";
 import { noteLeaving, Succeeded } from "../../src/record/cells/moves.ts";
 import { workspaceTables } from "../../src/record/cells/tables.ts";
 import { createDatabase } from "../../src/record/db/create.ts";
-import { openCells, type TestCell, type TwoCells } from "../rig/cells.ts";
+import { openCells, startApiOf, type TestCell, type TwoCells } from "../rig/cells.ts";
 import { commandLine } from "../rig/command.ts";
 import { dropDatabase } from "../rig/database.ts";
-import { type Engine, PATIENT, SERVER_SECRET, startEngine } from "../rig/engine.ts";
+import { type Engine, SERVER_SECRET } from "../rig/engine.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 let cells: TwoCells;
@@ -24,11 +24,7 @@ let engine: Engine;
 let workspace: TestWorkspace;
 beforeAll(async () => {
   cells = await openCells();
-  const { databaseUrl, redisUrl } = cells.home;
-  engine = await startEngine(["api"], {
-    ...{ databaseUrl, redisUrl, smtpUrl: "smtp://127.0.0.1:1" },
-    settings: { ...PATIENT, CELLS_FILE: cells.file },
-  });
+  engine = await startApiOf(cells);
   workspace = await cells.home.workspace(engine.url);
 });
 afterAll(async () => {

@@ -13,9 +13,9 @@ import { Reservations } from "../../src/admission/reserve.ts";
 import { type MovePhase, Mover, type MovingCell } from "../../src/process/mover.ts";
 import { listMoves, unfinishedMoves } from "../../src/record/cells/unfinished.ts";
 import type { Sql } from "../../src/record/db/connect.ts";
-import { openCells, type TestCell, type TwoCells } from "../rig/cells.ts";
+import { openCells, startApiOf, type TestCell, type TwoCells } from "../rig/cells.ts";
 import { commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, SERVER_SECRET, startEngine } from "../rig/engine.ts";
+import { type Engine, SERVER_SECRET } from "../rig/engine.ts";
 import { rowsOf } from "../rig/moves.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
@@ -26,11 +26,7 @@ let cells: TwoCells;
 let engine: Engine;
 beforeAll(async () => {
   cells = await openCells();
-  const { databaseUrl, redisUrl } = cells.home;
-  engine = await startEngine(["api"], {
-    ...{ databaseUrl, redisUrl, smtpUrl: "smtp://127.0.0.1:1" },
-    settings: { ...PATIENT, CELLS_FILE: cells.file },
-  });
+  engine = await startApiOf(cells);
 });
 afterAll(async () => {
   await engine.stop();

@@ -18,8 +18,8 @@ import {
 } from "../../src/record/cells/moves.ts";
 import { workspaceTables } from "../../src/record/cells/tables.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
-import { openCells, type TwoCells } from "../rig/cells.ts";
-import { type Engine, PATIENT, SERVER_SECRET, startEngine } from "../rig/engine.ts";
+import { openCells, startApiOf, type TwoCells } from "../rig/cells.ts";
+import { type Engine, SERVER_SECRET } from "../rig/engine.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const POLL = { timeout: 20_000, interval: 20 };
@@ -29,11 +29,7 @@ let engine: Engine;
 let watcher: Sql;
 beforeAll(async () => {
   cells = await openCells();
-  const { databaseUrl, redisUrl } = cells.home;
-  engine = await startEngine(["api"], {
-    ...{ databaseUrl, redisUrl, smtpUrl: "smtp://127.0.0.1:1" },
-    settings: { ...PATIENT, CELLS_FILE: cells.file },
-  });
+  engine = await startApiOf(cells);
   watcher = connectRecord(cells.other.databaseUrl, "setup", 5_000);
 });
 afterAll(async () => {
