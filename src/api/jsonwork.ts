@@ -12,6 +12,8 @@ import { Spelling } from "./misspelt.ts";
 /** Of one e-mail, or of a body that is no array, in the fields that are read. */
 const VALUES_READ_MAX = 10_000;
 
+const NOTHING = new SharedArrayBuffer(0);
+
 /** What a route reads of a body. */
 export type Reading = {
   /** Top-level fields, of the body or of the items of an array; null: all. */
@@ -111,6 +113,7 @@ function takeContents(item: Json): { contents: ContentAt[]; bytes: SharedArrayBu
 }
 
 function together(pieces: readonly Buffer[], length: number): SharedArrayBuffer {
+  if (length === 0) return NOTHING;
   const shared = new SharedArrayBuffer(length);
   const bytes = Buffer.from(shared);
   let at = 0;

@@ -3,7 +3,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { findExcess, JSON_VALUES_MAX } from "../../src/api/json.ts";
 import { type Body, JsonParser } from "../../src/api/jsonthread.ts";
 
-const LARGE = Buffer.from(`[${'{"a":"b","c":[1,2.5]},'.repeat(20_000)}{}]`);
+/** As many e-mails as a batch may hold, each with values that nobody reads. */
+const LARGE = Buffer.from(`[${`{"a":"b","c":[${"[1,2.5],".repeat(250)}0]},`.repeat(99)}{}]`);
 
 let parser: JsonParser;
 beforeAll(() => {
@@ -12,7 +13,7 @@ beforeAll(() => {
 afterAll(() => parser.close());
 
 function bodyOf(workspaceId: string, bytes = LARGE, onGone: Body["onGone"] = () => {}): Body {
-  const reading = { fields: ["a"], itemsMax: 30_000 };
+  const reading = { fields: ["a"], itemsMax: 100 };
   return { chunks: [Buffer.from(bytes)], size: bytes.length, workspaceId, reading, digestPrefix: "", onGone };
 }
 
@@ -49,7 +50,7 @@ test("who leaves while its body is parsed waits for nothing, and the next is par
 test("only what is read comes back, as it was", async () => {
   const parsed = await parser.parse(bodyOf("one"));
   if (parsed.kind !== "json" || !Array.isArray(parsed.value)) throw new Error(parsed.kind);
-  expect(parsed.value).toHaveLength(20_001);
+  expect(parsed.value).toHaveLength(100);
   expect(parsed.value[0]).toEqual({ a: "b" });
   expect(parsed.digest()).toHaveLength(64);
 });
