@@ -24,6 +24,8 @@ const FIELD_UNITS = 30;
 const COMPARED_ITEM_UNITS = 200;
 /** Searching a text is paid by its length times that of what is searched for. */
 const STEPS_PER_UNIT = 4;
+/** Of a number, of true, and of an object, which is written as its kind. */
+const SCALAR_CHARS_MAX = 25;
 const DATE_CHARS_MAX = 500;
 /** Names of days and months, and local formats, are looked up in tables of the language. */
 const NAMED_DATE_UNITS = 15_000;
@@ -96,8 +98,14 @@ export function searches(chars: number): CostRule {
 }
 
 function paySearch(meter: Meter, text: unknown, searched: unknown): void {
-  if (typeof text === "string" && typeof searched === "string")
-    meter.use((text.length * searched.length) / STEPS_PER_UNIT);
+  meter.use((charsOf(text) * charsOf(searched)) / STEPS_PER_UNIT);
+}
+
+/** At most, of a value that a filter writes as a text: a list as all of its items, in one. */
+function charsOf(value: unknown): number {
+  if (typeof value === "string") return value.length;
+  if (Array.isArray(value)) return value.reduce((chars: number, item) => chars + 1 + charsOf(item), 0);
+  return SCALAR_CHARS_MAX;
 }
 
 /** For filters that go through a list, and through no more of its items than a field. */
@@ -139,6 +147,7 @@ export function sorts(chars: number, items: number): CostRule {
 
 export const dates: CostRule = (meter, value, args) => {
   const [format] = args;
+  if (format !== null && typeof format === "object") throw new Error("the format of a date is a text");
   if (typeof format === "string" && format.length > DATE_CHARS_MAX)
     throw new Error(`the format of a date has at most ${DATE_CHARS_MAX} characters`);
   payWhole(meter, value, 4, 50);

@@ -29,6 +29,7 @@ const objects = (count: number) => Array.from({ length: count }, (_, n) => ({ a:
 const alike = (count: number, chars: number) =>
   Array.from({ length: count }, (_, n) => `${"a".repeat(chars)}${(n * 7_919) % count}`);
 const keys = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`k${n}`, n]));
+const SEARCHED = { t: ["a".repeat(200_000)], s: [`${"a".repeat(100_000)}b`] };
 const often = (body: string) =>
   `{% for i in (1..2000) %}{% for j in (1..2000) %}${body}{% endfor %}{% endfor %}`;
 
@@ -86,6 +87,10 @@ describe("no letter is rendered that costs too much:", () => {
     ["long conditions", often(`{% if ${Array(500).fill("1").join(" and ")} %}{% endif %}`), {}],
     ["many values without a use", often(`{% assign x = ${"1 ".repeat(1_500)} %}`), {}],
     ["dates by name", often("{{ 'now' | date: f }}"), { f: "%A %B %c %x %X ".repeat(30) }],
+    ["dates by the names in a list", "{{ 'now' | date: f }}", { f: Array(3_000).fill("%B%B") }],
+    ["a list whose texts are searched", "{{ t | replace_last: s, '' }}", SEARCHED],
+    ["a text in which those of a list are searched", "{{ t[0] | remove_last: s }}", SEARCHED],
+    ["texts of a list that another may contain", "{% if t[0] contains s %}{% endif %}", SEARCHED],
     ["dates in time zones", often("{{ 'now' | date: '%Y', 'Europe/Rome' }}"), {}],
     [
       "lists that are compared",
