@@ -41,8 +41,8 @@ export default defineConfig({
     env: { UWS_HTTP_MAX_HEADERS_SIZE: "16384" }, // as src/config.ts sets it for the engine
     pool: "forks", // uWebSockets.js aborts a process whose worker thread exits
     sequence: { sequencer: LongestFirst },
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    testTimeout: 60_000, // what hangs is found; a busy machine only takes longer
+    hookTimeout: 120_000,
     expect: { poll: { timeout: 10_000 } }, // a busy machine needs more than the second of Vitest
     projects: [unit, ...["story", "fault", "attack", "fuzz", "browser"].map(withStores)],
   },

@@ -243,9 +243,9 @@ test("ids of another workspace are answered as ids that do not exist, and change
     const foreign = requests(route, victim);
     const unknown = requests(route, strangerTo(victim));
     expect(unknown.length).toBe(foreign.length);
-    for (const [n, one] of foreign.entries())
-      for (const { what, client, isFull } of keys) {
-        if (one.isOdd && !isFull) continue;
+    for (const [n, one] of foreign.entries()) {
+      const asking = keys.filter(({ isFull }) => isFull || !one.isOdd);
+      const isSame = async ({ what, client }: Key) => {
         const answer = await ask(client, route, one);
         const twin = await ask(client, route, unknown[n] as Asked);
         asked += 2;
@@ -254,11 +254,15 @@ test("ids of another workspace are answered as ids that do not exist, and change
         expect(answer.status, label).toBe(twin.status);
         expect(answer.status, label).toBeLessThan(500);
         expect(answer.text, label).not.toContain(MARK);
-      }
+      };
+      // what one key makes changes the answer to the next, what it reads does not
+      if (route.method === "GET") await Promise.all(asking.map(isSame));
+      else for (const key of asking) await isSame(key);
+    }
   }
   expect(asked).toBeGreaterThan(api.routes.length * keys.length);
   expect(await storedOf(victim.workspace)).toEqual(before);
-}, 240_000);
+}, 480_000);
 
 test.each(["/emails", "/emails/batch", "/events"])(
   "an idempotency key of another workspace is a new one to POST %s",

@@ -3,6 +3,7 @@
  * spelt.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { eraseMail } from "../../src/audience/erasure.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { tablesWith } from "../rig/traces.ts";
 import { type Client, mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
@@ -58,8 +59,10 @@ test("contact, consent, mail that was sent and mail that was to go", async () =>
     ])} where id = ${sent}`;
 
   await client.call("DELETE", `${contacts}/${address}`);
-  const erased = await client.call("DELETE", `${contacts}/${address}?mode=erase`);
-  expect(erased).toMatchObject({ status: 200, body: { object: "contact", contact: address, deleted: true } });
+  expect(await erase(audience, address)).toMatchObject({
+    status: 200,
+    body: { object: "contact", contact: address, deleted: true },
+  });
 
   expect(await tablesWith(api.sql, "[^x]person.to-forget@example.net")).toEqual([]);
   expect(await email(sent)).toMatchObject({ status: "bounced", to: [STRUCK], html: null });
@@ -87,7 +90,7 @@ test("an address that Postgres would not find by itself", async () => {
   await client.post(`/audiences/${audience}/contacts`, { email: address });
   const sent = await send({ to: "ÜNÏCODE.STRASSE@xn--bcher-kva.example" });
   const same = await send({ to: "ünïcode.straße@xn--bcher-kva.example" });
-  await client.call("DELETE", `/audiences/${audience}/contacts/${encodeURIComponent(address)}?mode=erase`);
+  await erase(audience, address);
   expect((await email(same)).to).toEqual([STRUCK]);
   expect((await email(sent)).to).toEqual(["ÜNÏCODE.STRASSE@xn--bcher-kva.example"]);
 });
@@ -98,7 +101,7 @@ test("an address whose local part was quoted needlessly, or with a backslash", a
   await client.post(`/audiences/${audience}/contacts`, { email: address });
   const quoted = await send({ to: '"Quoted.Person"@example.net' });
   const escaped = await send({ to: 'A <"quoted\\.person"@example.net>' });
-  await client.call("DELETE", `/audiences/${audience}/contacts/${address}?mode=erase`);
+  await erase(audience, address);
   expect((await email(quoted)).to).toEqual([STRUCK]);
   expect((await email(escaped)).to).toEqual([STRUCK]);
 });
@@ -119,7 +122,7 @@ test("what a receiver said about another recipient, and whose hosts they were", 
         detail: "550 Not to <Named@Personal.example>",
       },
     ])} where id = ${sent}`;
-  await client.call("DELETE", `/audiences/${audience}/contacts/${address}?mode=erase`);
+  await erase(audience, address);
   expect(await tablesWith(api.sql, "named@personal|mx.personal")).toEqual([]);
   const [, other] = (await email(sent)).delivery_attempts;
   expect(other).toMatchObject({ recipient: "other@example.org", host: "mx.example.org", reply: null });
@@ -134,7 +137,7 @@ test("what waits for a cap is canceled, and its place is free again", async () =
       "/emails/batch",
       Array.from({ length: 30 }, () => mail({ to: "waits@example.net" })),
     );
-  await small.client.call("DELETE", `/audiences/${audience}/contacts/waits@example.net?mode=erase`);
+  await erase(audience, "waits@example.net", small);
   const [ledger] = await api.sql`select waiting from ledger where workspace_id = ${small.id}`;
   expect(ledger?.waiting).toBe(0);
   const statuses = await api.sql`select distinct status from email where workspace_id = ${small.id}`;
@@ -143,6 +146,14 @@ test("what waits for a cap is canceled, and its place is free again", async () =
 
 async function newAudience(): Promise<string> {
   return (await client.post<{ id: string }>("/audiences", { name: "People" })).body.id;
+}
+
+/** As the keeper goes on with it after the answer, when the machine is too busy for the second a caller waits. */
+async function erase(audience: string, address: string, { id, client } = workspace) {
+  const path = `/audiences/${audience}/contacts/${encodeURIComponent(address)}?mode=erase`;
+  const answer = await client.call("DELETE", path);
+  while (await eraseMail(api.sql, id, { now: () => Date.now(), given: () => 0 })) {}
+  return answer;
 }
 
 async function send(more: Record<string, unknown>): Promise<string> {

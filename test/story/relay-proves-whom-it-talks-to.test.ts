@@ -24,6 +24,10 @@ const ELSEWHERE = "0.0.0.0";
 const CREDENTIALS = { user: "zoë", password: "geheim\u0001" };
 const PLAIN = Buffer.from("\0zoë\0geheim\u0001").toString("base64");
 
+const TAKEN_MS_MAX = 10_000;
+/** Long enough for a handshake on a busy machine. */
+const REFUSED_MS_MAX = 1_000;
+
 const peers: ScriptedPeer[] = [];
 
 afterEach(async () => {
@@ -33,13 +37,18 @@ afterEach(async () => {
   }
 });
 
-async function sendTo(script: Script, options: Partial<Peer>): Promise<Reply> {
+async function sendTo(script: Script, options: Partial<Peer>, waitMsMax = TAKEN_MS_MAX): Promise<Reply> {
   const peer = await openPeer(script);
   peers.push(peer);
-  const { relay } = relayTo(peer.port, { peer: options, limits: { waitMsMax: 200 } });
+  const { relay } = relayTo(peer.port, { peer: options, limits: { waitMsMax } });
   const [reply] = await relay.send(mailTo("a@b.test"), MESSAGE, ALWAYS);
   await relay.close(0);
   return reply as Reply;
+}
+
+/** A peer that cannot be talked to is tried again for so long. */
+function refusalOf(script: Script, options: Partial<Peer>): Promise<Reply> {
+  return sendTo(script, options, REFUSED_MS_MAX);
 }
 
 const offering: Script = async (talk) => {
@@ -74,14 +83,14 @@ describe("STARTTLS", () => {
 
   test("with a certificate that proves nothing is no reason to go on in the open", async () => {
     for (const tls of ["opportunistic", "required"] as const) {
-      const reply = await sendTo(offering, { host: ELSEWHERE, tls });
+      const reply = await refusalOf(offering, { host: ELSEWHERE, tls });
       expect(reply).toMatchObject({ phase: "tls", error: "DEPTH_ZERO_SELF_SIGNED_CERT" });
     }
   });
 
   test("with a certificate for another name is refused", async () => {
     // another spelling of 127.0.0.1
-    const reply = await sendTo(offering, { host: "127.1", tls: "required", ca: CERTIFICATE });
+    const reply = await refusalOf(offering, { host: "127.1", tls: "required", ca: CERTIFICATE });
     expect(reply).toMatchObject({ phase: "tls", error: "ERR_TLS_CERT_ALTNAME_INVALID" });
   });
 
@@ -91,7 +100,7 @@ describe("STARTTLS", () => {
   });
 
   test("that is required and not offered sends nothing", async () => {
-    const reply = await sendTo(plain, { tls: "required" });
+    const reply = await refusalOf(plain, { tls: "required" });
     expect(reply).toMatchObject({ phase: "tls", error: "TLS_NOT_OFFERED" });
   });
 
@@ -118,7 +127,7 @@ describe("STARTTLS", () => {
         talk.mutter(`220 go on\r\n${more}`);
         await talk.gone();
       };
-      const reply = await sendTo(injecting, { host: ELSEWHERE, ca: CERTIFICATE });
+      const reply = await refusalOf(injecting, { host: ELSEWHERE, ca: CERTIFICATE });
       expect(reply).toMatchObject({ phase: "tls", error: "GARBLED" });
     },
   );
@@ -149,7 +158,7 @@ test("smtps is TLS from the first byte", async () => {
   };
   const reply = await sendTo(implicit, { host: "localhost", tls: "implicit", ca: CERTIFICATE });
   expect(reply.text).toBe("250 taken under TLS");
-  const stranger = await sendTo(implicit, { host: "localhost", tls: "implicit" });
+  const stranger = await refusalOf(implicit, { host: "localhost", tls: "implicit" });
   expect(stranger).toMatchObject({ phase: "tls", error: "DEPTH_ZERO_SELF_SIGNED_CERT" });
 });
 
@@ -182,14 +191,14 @@ describe("credentials", () => {
 
   test("that are refused are said to be", async () => {
     const script = asking("AUTH PLAIN", ["AUTH PLAIN", "535 5.7.8 no"]);
-    const reply = await sendTo(script, { credentials: CREDENTIALS });
+    const reply = await refusalOf(script, { credentials: CREDENTIALS });
     expect(reply).toMatchObject({ phase: "auth", code: 535, enhanced: "5.7.8" });
     expect(reply.text).not.toContain(PLAIN);
   });
 
   test("that nobody asks for are not swallowed", async () => {
     for (const script of [asking("AUTH GSSAPI CRAM-MD5"), plain])
-      expect(await sendTo(script, { credentials: CREDENTIALS })).toMatchObject({
+      expect(await refusalOf(script, { credentials: CREDENTIALS })).toMatchObject({
         phase: "auth",
         error: "AUTH_NOT_OFFERED",
       });
@@ -198,7 +207,7 @@ describe("credentials", () => {
   test("cross another network under TLS, or not at all", async () => {
     const hidden = await sendTo(offering, { host: ELSEWHERE, ca: CERTIFICATE, credentials: CREDENTIALS });
     expect(hidden.text).toBe("250 taken under TLS");
-    const open = await sendTo(asking("AUTH PLAIN"), { host: ELSEWHERE, credentials: CREDENTIALS });
+    const open = await refusalOf(asking("AUTH PLAIN"), { host: ELSEWHERE, credentials: CREDENTIALS });
     expect(open).toMatchObject({ phase: "auth", error: "TLS_NOT_OFFERED" });
   });
 
