@@ -31,7 +31,7 @@ import {
   SUBJECT_CHARS_MAX,
   type WrittenEmail,
 } from "./draft.ts";
-import { INVALID_KEY, lacks, SUSPENDED } from "./gate.ts";
+import { badText, INVALID_KEY, lacks, SUSPENDED } from "./gate.ts";
 import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
 import type { Json } from "./json.ts";
 import { jsonInTurns } from "./jsonturns.ts";
@@ -157,7 +157,8 @@ export function emailRoutes(parts: EmailParts & Listing): Route[] {
       summary: `Send up to ${BATCH_MAX} e-mails`,
       request: Type.Array(SendEmail, { minItems: 1, maxItems: BATCH_MAX }),
       answer: BatchAnswer,
-      digestPrefix: ({ head }) => `${head.batchValidation === "permissive" ? "permissive" : "strict"}\n`,
+      digestPrefix: (head) => `${isPermissive(head) ? "permissive" : "strict"}\n`,
+      sparesItems: isPermissive,
       handle: (call) => sendBatch(parts, call),
     },
     {
@@ -229,7 +230,8 @@ export async function sendEmail(
 
 async function sendBatch(parts: EmailParts, call: Call): Promise<Answer> {
   const key = idempotencyKey(call);
-  const isPermissive = validationMode(call) === "permissive";
+  checkValidationMode(call);
+  const permissive = isPermissive(call.exchange);
   const { body } = call;
   if (body === undefined) throw missingBody("an array of e-mails");
   if (!Array.isArray(body)) throw refuse("validation_error", "The request body must be an array of e-mails.");
@@ -239,8 +241,9 @@ async function sendBatch(parts: EmailParts, call: Call): Promise<Answer> {
       `A batch must hold 1 to ${BATCH_MAX} e-mails; this one holds ${body.length}.`,
     );
   const claim = claimOf(key, "emails/batch", call);
-  const errors = new BatchErrors(isPermissive);
+  const errors = new BatchErrors(permissive);
   const misspelt = new Misspelt(READ_TO_REFUSE);
+  for (const [n, path] of call.badItems ?? []) errors.note(n, badText(path));
   const drafts = await draftBatch(body, senderOf(parts, call), errors, misspelt);
   const warnings = warningsOf(misspelt);
   return unlessAnswered(parts, call, claim, async () => {
@@ -254,7 +257,7 @@ async function sendBatch(parts: EmailParts, call: Call): Promise<Answer> {
       errors.note(indexOf.get(at) ?? 0, refusal),
     );
     const data = written.map(({ email }) => ({ id: email.id }));
-    const answer = JSON.stringify({ data, ...(isPermissive && { errors: errors.inOrder() }), ...warnings });
+    const answer = JSON.stringify({ data, ...(permissive && { errors: errors.inOrder() }), ...warnings });
     // under a key it is an answer to be given again, even when nothing was written
     if (written.length > 0 || claim !== null) return send(parts, call, written, answer, claim);
     return { status: 200, body: answer };
@@ -275,6 +278,10 @@ class BatchErrors {
     this.#found.push({ index, message: refusal.problem.message });
   }
 
+  has(index: number): boolean {
+    return this.#found.some((one) => one.index === index);
+  }
+
   inOrder(): { index: number; message: string }[] {
     return this.#found.sort((a, b) => a.index - b.index);
   }
@@ -289,6 +296,7 @@ async function draftBatch(
   const drafts: { index: number; draft: Draft }[] = [];
   let until = performance.now() + DRAFT_MS_MAX;
   for (const [index, item] of body.entries()) {
+    if (errors.has(index)) continue;
     try {
       drafts.push({ index, draft: draftOf(checkItem(item, `[${index}].`), sender, `[${index}].`) });
     } catch (error) {
@@ -592,10 +600,12 @@ function claimOf(key: string | null, scope: string, { digest }: Call): AskedClai
   return key === null ? null : { scope, key, digest: digest() };
 }
 
-function validationMode({ exchange }: Call): "strict" | "permissive" {
-  const mode = exchange.head.batchValidation;
-  if (mode === "" || mode === "strict") return "strict";
-  if (mode === "permissive") return "permissive";
+function isPermissive({ head }: CallHead): boolean {
+  return head.batchValidation === "permissive";
+}
+
+function checkValidationMode({ exchange }: Call): void {
+  if (["", "strict", "permissive"].includes(exchange.head.batchValidation)) return;
   throw refuse("validation_error", "The `x-batch-validation` header must be `strict` or `permissive`.");
 }
 

@@ -15,7 +15,7 @@ import type { BodyResult, Exchange } from "./exchange.ts";
 import { boundaryOf, type Form, parseForm } from "./form.ts";
 import type { RequestHead } from "./head.ts";
 import type { WorkOfRoutes } from "./inhand.ts";
-import { JSON_DEPTH_MAX, type Json, type NotJson } from "./json.ts";
+import { JSON_DEPTH_MAX, type NotJson } from "./json.ts";
 import type { Body, ParsedBody } from "./jsonthread.ts";
 import { refuseRepeated } from "./page.ts";
 import {
@@ -271,7 +271,7 @@ async function contentOf(
   caller: Caller,
   exchange: KnownRequest,
   received: Received,
-): Promise<Pick<Call, "body" | "digest" | "form">> {
+): Promise<Pick<Call, "body" | "digest" | "form" | "badItems">> {
   if (route.takesForm) return { ...NO_BODY, form: formOf(exchange, received) };
   return parseBody(parts, route, caller, exchange, received);
 }
@@ -290,12 +290,13 @@ async function parseBody(
   { workspaceId }: Caller,
   exchange: KnownRequest,
   { chunks, size }: Received,
-): Promise<{ body: Json; digest(): string }> {
+): Promise<Pick<Call, "body" | "digest" | "badItems">> {
+  const sparesItems = route.sparesItems?.(exchange) ?? false;
   const parsed = await parts.parse({
     chunks,
     size,
     workspaceId,
-    reading: readingOf(route),
+    reading: { ...readingOf(route), sparesItems },
     digestPrefix: route.digestPrefix?.(exchange) ?? "",
     onGone: (dropped) => {
       exchange.onGone = dropped;
@@ -303,7 +304,7 @@ async function parseBody(
   });
   exchange.dropBody();
   if (parsed.kind !== "json") throw notRead(parsed);
-  return { body: parsed.value, digest: parsed.digest };
+  return { body: parsed.value, digest: parsed.digest, badItems: parsed.badItems };
 }
 
 export function notRead(found: NotJson): Refusal {
@@ -318,11 +319,12 @@ export function notRead(found: NotJson): Refusal {
     case "too many":
       return refuse("validation_error", "The request body holds too many values. Send fewer in one request.");
     case "bad text":
-      return refuse(
-        "validation_error",
-        `${whoseText(found.path)} must not contain U+0000 or unpaired surrogates.`,
-      );
+      return badText(found.path);
   }
+}
+
+export function badText(path: readonly string[]): Refusal {
+  return refuse("validation_error", `${whoseText(path)} must not contain U+0000 or unpaired surrogates.`);
 }
 
 function whoseText(path: readonly string[]): string {

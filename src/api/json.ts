@@ -19,9 +19,12 @@ export type NotJson =
   | { kind: "too many" }
   /** `path`: where, by names and places in arrays; a bad name counts as of its object. */
   | { kind: "bad text"; path: string[] };
-export type Parsed = { kind: "json"; value: Json } | NotJson;
+/** Items of an array with text that cannot be stored, and where it stands. */
+export type BadItems = ReadonlyMap<number, string[]>;
+export type Parsed = { kind: "json"; value: Json; badItems: BadItems } | NotJson;
 
-export function parseJson(bytes: Buffer): Parsed {
+/** `itemsSparedMax`: bad text refuses only its item of an array that has no more than so many. */
+export function parseJson(bytes: Buffer, itemsSparedMax = 0): Parsed {
   if (!isUtf8(bytes)) return { kind: "not json" };
   const text = bytes.toString("utf8");
   let value: Json;
@@ -30,8 +33,21 @@ export function parseJson(bytes: Buffer): Parsed {
   } catch {
     return { kind: "not json" };
   }
+  const badItems = new Map<number, string[]>();
   // a string can only hold what is looked for when it was written as an escape
-  return inspect(value, text.includes("\\u")) ?? { kind: "json", value };
+  const checkText = text.includes("\\u");
+  const sparesItems = checkText && Array.isArray(value) && value.length <= itemsSparedMax;
+  const found = sparesItems ? inspectItems(value as Json[], badItems) : inspect(value, checkText);
+  return found ?? { kind: "json", value, badItems };
+}
+
+function inspectItems(items: readonly Json[], badItems: Map<number, string[]>): NotJson | null {
+  for (const [n, item] of items.entries()) {
+    const found = inspect(item, true, 2);
+    if (found?.kind === "bad text") badItems.set(n, [String(n), ...found.path]);
+    else if (found) return found;
+  }
+  return null;
 }
 
 /** `checkText`: whether a string may hold what cannot be stored. */

@@ -9,8 +9,15 @@ import { Unavailable } from "../admission/unavailable.ts";
 import { turnIfLate } from "../turn.ts";
 import { noteDecoded } from "./attachment.ts";
 import { giveSlabs } from "./bodymemory.ts";
-import { type Json, MAIN_THREAD_BYTES_MAX, type NotJson, parseJson } from "./json.ts";
-import type { Done, ParseMemory, ParseWork, ReadItem, Reading } from "./jsonwork.ts";
+import { type BadItems, type Json, MAIN_THREAD_BYTES_MAX, type NotJson, parseJson } from "./json.ts";
+import {
+  type Done,
+  itemsSparedMax,
+  type ParseMemory,
+  type ParseWork,
+  type ReadItem,
+  type Reading,
+} from "./jsonwork.ts";
 
 const WAIT_MS_MAX = 10_000;
 const HEAP_MB_MAX = 512;
@@ -28,7 +35,7 @@ export type Body = {
   onGone(dropped: () => void): void;
 };
 
-export type ParsedBody = { kind: "json"; value: Json; digest(): string } | NotJson;
+export type ParsedBody = { kind: "json"; value: Json; badItems: BadItems; digest(): string } | NotJson;
 
 type Job = { work: ParseWork; resolve(done: Done): void; reject(error: unknown): void };
 
@@ -130,9 +137,9 @@ export class JsonParser {
   }
 }
 
-function parseHere({ chunks, digestPrefix }: Body): ParsedBody {
+function parseHere({ chunks, reading, digestPrefix }: Body): ParsedBody {
   const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
-  const parsed = parseJson(bytes);
+  const parsed = parseJson(bytes, itemsSparedMax(reading));
   if (parsed.kind !== "json") return parsed;
   const digest = () => createHash("sha256").update(digestPrefix).update(bytes).digest("hex");
   return { ...parsed, digest };
@@ -140,7 +147,7 @@ function parseHere({ chunks, digestPrefix }: Body): ParsedBody {
 
 async function takeOver(done: Done): Promise<ParsedBody> {
   if (done.kind !== "json") return done;
-  const { length, items, digest } = done;
+  const { length, items, badItems, digest } = done;
   const values: Json[] = [];
   for (const { item, bytes } of items) {
     const late = turnIfLate();
@@ -149,9 +156,9 @@ async function takeOver(done: Done): Promise<ParsedBody> {
     noteContents(read, bytes);
     values.push(read.value);
   }
-  if (length === null) return { kind: "json", value: values[0] as Json, digest: () => digest };
+  if (length === null) return { kind: "json", value: values[0] as Json, badItems, digest: () => digest };
   values.length = length;
-  return { kind: "json", value: values, digest: () => digest };
+  return { kind: "json", value: values, badItems, digest: () => digest };
 }
 
 function noteContents({ value, contents }: ReadItem, bytes: SharedArrayBuffer): void {

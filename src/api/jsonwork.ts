@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto";
 import { serialize } from "node:v8";
 import { type Decoded, decode, type GivenContent } from "./attachment.ts";
-import { findExcess, type Json, type NotJson, parseJson } from "./json.ts";
+import { type BadItems, findExcess, type Json, type NotJson, parseJson } from "./json.ts";
 import { Spelling } from "./misspelt.ts";
 
 /** Of one e-mail, or of a body that is no array, in the fields that are read. */
@@ -20,6 +20,8 @@ export type Reading = {
   fields: readonly string[] | null;
   /** Of an array; a longer one is handed back without its items. */
   itemsMax: number;
+  /** Text that cannot be stored refuses only the item of an array that holds it. */
+  sparesItems?: boolean;
 };
 
 export type ParseWork = { chunks: Uint8Array[]; digestPrefix: string; reading: Reading };
@@ -51,6 +53,7 @@ export type Done =
       /** Of an array; null: the body is the one item. */
       length: number | null;
       items: WrittenItem[];
+      badItems: BadItems;
       digest: string;
     }
   | NotJson;
@@ -61,9 +64,9 @@ export function doWork({ chunks, digestPrefix, reading }: ParseWork): Done {
   const bytes = Buffer.concat(chunks);
   const excess = findExcess(bytes);
   if (excess) return excess;
-  const parsed = parseJson(bytes);
+  const parsed = parseJson(bytes, itemsSparedMax(reading));
   if (parsed.kind !== "json") return parsed;
-  const { value } = parsed;
+  const { value, badItems } = parsed;
   const length = Array.isArray(value) ? value.length : null;
   const given = Array.isArray(value) ? (value.length > reading.itemsMax ? [] : value) : [value];
   const spelling = reading.fields && new Spelling(reading.fields);
@@ -75,7 +78,11 @@ export function doWork({ chunks, digestPrefix, reading }: ParseWork): Done {
     items.push({ item: serialize({ value: read, contents } satisfies ReadItem), bytes });
   }
   const digest = createHash("sha256").update(digestPrefix).update(bytes).digest("hex");
-  return { kind: "json", length, items, digest };
+  return { kind: "json", length, items, badItems, digest };
+}
+
+export function itemsSparedMax({ sparesItems, itemsMax }: Reading): number {
+  return sparesItems ? itemsMax : 0;
 }
 
 /** Of a misspelt field the name stays, for the warning in the answer. */

@@ -9,7 +9,7 @@ import type { TraceSpan } from "../trace.ts";
 import type { Headers } from "./exchange.ts";
 import type { Form } from "./form.ts";
 import type { RequestHead } from "./head.ts";
-import type { Json } from "./json.ts";
+import type { BadItems, Json } from "./json.ts";
 import type { Reading } from "./jsonwork.ts";
 
 export const BODY_BYTES_MAX = 1024 * 1024;
@@ -30,6 +30,8 @@ export type Call = {
   /** The parsed body; undefined when there was none. */
   body: Json | undefined;
   bodyBytes: number;
+  /** Of a body whose route spares items: those that must be refused. */
+  badItems?: BadItems;
   /** The parts of a body that is a form. */
   form?: Form;
   /** Of the body as it came, for what must be compared byte by byte. */
@@ -65,6 +67,8 @@ export type Route = {
   alsoReads?: readonly string[];
   /** What a digest of the request covers besides its bytes. */
   digestPrefix?(exchange: CallHead): string;
+  /** Whether text that cannot be stored refuses only its item of the body, by `handle`. */
+  sparesItems?(exchange: CallHead): boolean;
   query?: readonly Parameter[];
   /** Whether the route waits for a commit, which has deadlines of its own. */
   commits?: boolean;
