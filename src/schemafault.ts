@@ -59,8 +59,8 @@ const LIMITS = new Set(["minItems", "maxItems", "minLength", "maxLength", "minim
 
 /** `errors` are those of one value: more than one when the schema allows alternatives. */
 export function faultWords(errors: readonly SchemaError[], schema: TSchema): string {
-  const constants = errors.filter((error) => error.keyword === "const");
-  if (constants.length > 0) return `must be ${either(constants.map(constantWords))}`;
+  const values = errors.flatMap(valuesOf);
+  if (values.length > 0) return `must be ${either([...values, ...(errors.some(wantsNull) ? ["null"] : [])])}`;
   // of alternatives it has the type of one, and breaks its limit
   const limit = errors.find(({ keyword }) => LIMITS.has(keyword));
   if (limit) return limitWords(limit);
@@ -94,8 +94,14 @@ function depth(error: SchemaError | undefined): number {
   return error?.instancePath.split("/").length ?? 0;
 }
 
-function constantWords({ params }: SchemaErrorOf<"const">): string {
-  return JSON.stringify(params.allowedValue);
+/** The values that an alternative allows. */
+function valuesOf(error: SchemaError): string[] {
+  if (error.keyword === "const") return [JSON.stringify(error.params.allowedValue)];
+  return error.keyword === "enum" ? error.params.allowedValues.map((value) => JSON.stringify(value)) : [];
+}
+
+function wantsNull(error: SchemaError): boolean {
+  return error.keyword === "type" && error.params.type === "null";
 }
 
 const TYPES: Record<string, { one: string; many: string }> = {
@@ -140,8 +146,6 @@ function limitWords({ keyword, message, params }: SchemaError): string {
       return `must be more than ${params.limit}`;
     case "exclusiveMaximum":
       return `must be less than ${params.limit}`;
-    case "enum":
-      return `must be ${either(params.allowedValues.map((value) => JSON.stringify(value)))}`;
     case "pattern":
       return `must be ${patternWords.get(String(params.pattern)) ?? "in another form"}`;
     default:

@@ -411,7 +411,7 @@ async function attemptsOfOne({ reads, lists }: Owning, call: Call): Promise<Answ
 
 function keyOf({ caller, params }: Call): WebhookKey {
   const id = params[0] ?? "";
-  if (!isUuid(id)) throw refuse("invalid_parameter", "The id of a webhook is a UUID.");
+  if (!isUuid(id)) throw refuse("invalid_parameter", "The `id` of a webhook must be a UUID.");
   return { workspaceId: caller.workspaceId, id: id.toLowerCase() };
 }
 

@@ -79,6 +79,14 @@ describe("a send", () => {
     );
   });
 
+  test("of a field with certain values, or null, names them all", () => {
+    const status = Type.Union([Type.Null(), Type.Enum(["enabled", "disabled"])]);
+    const checkStatus = checker(Type.Object({ status: Type.Optional(status) }));
+    expect(refusalOf(() => checkStatus({ status: "paused" }))).toBe(
+      'The `status` field must be "enabled", "disabled" or null.',
+    );
+  });
+
   test("names the item of a batch that it stands in", () => {
     expect(refusalOf(() => check({ to: [5] }, "[3]."))).toBe("The `[3].to[0]` field must be a string.");
   });
