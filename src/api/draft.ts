@@ -56,7 +56,9 @@ const Attachment = Type.Object({
   content_type: Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()])),
   content_id: Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()])),
 });
-const TagText = patterned("^[A-Za-z0-9_-]{1,256}$", "1 to 256 ASCII letters, digits, `_` or `-`");
+export const TAG_TEXT = "[A-Za-z0-9_-]{1,256}";
+export const TAG_TEXT_WORDS = "1 to 256 ASCII letters, digits, `_` or `-`";
+const TagText = patterned(`^${TAG_TEXT}$`, TAG_TEXT_WORDS);
 const Tag = Type.Object({ name: TagText, value: TagText });
 
 export const SendEmail = Type.Object(

@@ -29,6 +29,8 @@ import {
   SendEmail,
   type Sender,
   SUBJECT_CHARS_MAX,
+  TAG_TEXT,
+  TAG_TEXT_WORDS,
   type WrittenEmail,
 } from "./draft.ts";
 import { badText, INVALID_KEY, lacks, SUSPENDED } from "./gate.ts";
@@ -44,7 +46,7 @@ import { Count, Id, inner, listOf, Named, orNull, shape, Text, Time, told } from
 import { iso, parseInstant } from "./time.ts";
 
 const BATCH_MAX = 100;
-const TAG_CHARS_MAX = 256;
+const TAG = new RegExp(`^${TAG_TEXT}:${TAG_TEXT}$`);
 const FILTER_QUERY = [
   { name: "status", description: "as `status` of an e-mail" },
   { name: "to", description: "an address in `to`, `cc` or `bcc`" },
@@ -511,11 +513,11 @@ function recipientIn(query: URLSearchParams): string[] | null {
 }
 
 function tagIn(query: URLSearchParams): EmailFilter["tag"] {
-  const text = textIn(query, "tag", 2 * TAG_CHARS_MAX + 1);
+  const text = query.get("tag");
   if (text === null) return null;
-  const [name = "", value, ...rest] = text.split(":");
-  if (name === "" || value === undefined || rest.length > 0)
-    throw refuse("invalid_parameter", "`tag` must be `name:value`.");
+  if (!TAG.test(text))
+    throw refuse("invalid_parameter", `\`tag\` must be \`name:value\`, each of ${TAG_TEXT_WORDS}.`);
+  const [name = "", value = ""] = text.split(":");
   return { name, value };
 }
 
