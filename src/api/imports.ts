@@ -180,6 +180,7 @@ export class Imports {
     const { reads, clock } = this.#parts;
     const { workspaceId, keyId } = caller;
     const { file, onlyNew, map, segment } = readAsked(form);
+    await expectColumns(file, map);
     const audienceId = segment ?? (await defaultAudience(reads, workspaceId, new Date(clock.now())));
     if (audienceId === null) throw unknownAudience();
     const found = await findAudience(reads, workspaceId, visibleAudience(caller, audienceId));
@@ -264,12 +265,8 @@ export class Imports {
 
   async #importInto({ map, file, keyId, ...about }: AskedImport, counts: RowCounts): Promise<void> {
     const { commit, clock } = this.#parts;
-    const records = csvRecords(chunksOf(file));
-    const header = await records.next();
-    if (header.done) throw new ImportFault("the file is empty");
     if (this.#isStopping) throw new ImportFault("the engine is being stopped");
-    const named = columnsOf(header.value, map?.email || "email");
-    const { columns, types } = map ? mapped(named, map) : { columns: named, types: new Map() };
+    const { records, columns, types } = await opened(file, map);
     const parts = { ...about, keyId, types, commit, clock, consent: null };
     for await (const { imported, created, known, skipped } of importContacts(
       records,
@@ -352,6 +349,25 @@ function jsonIn(form: Form, name: string) {
   return { [name]: read.value };
 }
 
+/** An import that failed has no reason: what is wrong with its first line would be told to nobody. */
+async function expectColumns(file: Buffer, map: GivenColumnMap | null): Promise<void> {
+  try {
+    await opened(file, map);
+  } catch (error) {
+    if (!(error instanceof ImportFault)) throw error;
+    throw refuse("validation_error", `The \`file\` field cannot be imported: ${error.message}.`);
+  }
+}
+
+/** Up to its first row. */
+async function opened(file: Buffer, map: GivenColumnMap | null) {
+  const records = csvRecords(chunksOf(file));
+  const header = await records.next();
+  if (header.done) throw new ImportFault("the file is empty");
+  const named = columnsOf(header.value, map?.email || "email");
+  return { records, ...(map ? mapped(named, map) : { columns: named, types: new Map() }) };
+}
+
 type MappedColumn = { column: string; name: string; type?: PropertyType | "string" };
 
 /** Which column is what; other fields are ignored. */
@@ -373,7 +389,10 @@ function mapped(columns: readonly string[], map: GivenColumnMap) {
     if (type === "number" || type === "boolean") types.set(name, type);
   }
   const missing = [...nameOf.keys()].find((column) => !columns.includes(column));
-  if (missing !== undefined) throw new ImportFault(`there is no column \`${missing}\``);
+  if (missing !== undefined)
+    throw new ImportFault(
+      `there is no column \`${firstChars(missing, COLUMN_CHARS_SHOWN)}\`, which \`column_map\` names`,
+    );
   return { columns: columns.map((column) => nameOf.get(column) ?? ""), types };
 }
 
