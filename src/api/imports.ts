@@ -114,6 +114,7 @@ export function contactImportRoutes(imports: Imports): Route[] {
       success: 201,
       request: ImportContacts,
       takesForm: true,
+      formJson: Options,
       answer: told("contact_import"),
       handle: (call) => imports.create(call),
     },

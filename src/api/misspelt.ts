@@ -23,6 +23,8 @@ const NAME = /^[\w-]{1,24}$/;
 type FieldSchema = {
   properties?: Record<string, TSchema>;
   items?: TSchema & FieldSchema;
+  /** Of a record: all names are the caller's own. */
+  patternProperties?: Record<string, TSchema & FieldSchema>;
   anyOf?: (TSchema & FieldSchema)[];
 };
 
@@ -67,13 +69,16 @@ export class Misspelt {
 
   /** `at` stands before the path of every field: `[3].`, or nothing. */
   look(value: Json | undefined, schema: TSchema, at: string): void {
-    const { properties, items } = formOf(schema, Array.isArray(value));
+    const { properties, items, patternProperties } = formOf(schema, Array.isArray(value));
     if (Array.isArray(value)) {
       if (items?.properties)
         for (const [n, item] of value.entries()) this.look(item, items, `${at.slice(0, -1)}[${n}].`);
       return;
     }
-    if (!properties || value === null || typeof value !== "object") return;
+    if (value === null || typeof value !== "object") return;
+    for (const each of Object.values(patternProperties ?? {}))
+      if (each.properties) for (const name in value) this.look(value[name], each, `${at}${name}.`);
+    if (!properties) return;
     for (const name in value) {
       if (this.warnings.length >= WARNINGS_MAX) return;
       const below = Object.hasOwn(properties, name) ? properties[name] : undefined;
@@ -100,5 +105,7 @@ export class Misspelt {
 
 /** Of alternatives the one for an array, or for an object: no field has two of them. */
 function formOf(schema: FieldSchema & TSchema, isArray: boolean): FieldSchema {
-  return schema.anyOf?.find((one) => (isArray ? one.items : one.properties)) ?? schema;
+  return (
+    schema.anyOf?.find((one) => (isArray ? one.items : (one.properties ?? one.patternProperties))) ?? schema
+  );
 }

@@ -2,7 +2,7 @@
  * The routes of the API as a table, and finding one. Double and trailing slashes are tolerated, parameters
  * are percent-decoded once, and an invalid escape stays as it is.
  */
-import type { TSchema } from "typebox";
+import type { TObject, TSchema } from "typebox";
 import type { Caller } from "../admission/admit.ts";
 import type { Permission } from "../admission/permissions.ts";
 import type { TraceSpan } from "../trace.ts";
@@ -62,6 +62,8 @@ export type Route = {
   request?: TSchema;
   /** The body is `multipart/form-data` instead of JSON. */
   takesForm?: boolean;
+  /** What parts of the form hold as JSON. */
+  formJson?: TObject;
   answer?: TSchema;
   /** Fields that are read besides those of the request. */
   alsoReads?: readonly string[];

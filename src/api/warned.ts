@@ -2,9 +2,9 @@
  * Unknown fields are ignored everywhere. Where one looks like a known field with a letter or two wrong, the
  * answer of whatever is written says so: an audience with a misspelt `double_opt_in` would have none.
  */
-import Type, { type TProperties, type TSchema } from "typebox";
+import Type, { type TObject, type TProperties, type TSchema } from "typebox";
 import type { Form } from "./form.ts";
-import type { Json } from "./json.ts";
+import { type Json, parseJson } from "./json.ts";
 import { Misspelt, Warnings } from "./misspelt.ts";
 import type { Route } from "./routes.ts";
 
@@ -15,7 +15,7 @@ const extended = new WeakMap<TSchema, TSchema | null>();
 
 /** As it is when it takes no fields, or says of itself what it ignores. */
 export function withWarnings(route: Route): Route {
-  const { request, answer, alsoReads = [], handle } = route;
+  const { request, answer, alsoReads = [], formJson, handle } = route;
   const warned = request && answer ? extendedBy(answer) : null;
   if (!request || warned === null) return route;
   return {
@@ -25,6 +25,7 @@ export function withWarnings(route: Route): Route {
       const given = await handle(call);
       const misspelt = new Misspelt(alsoReads);
       misspelt.look(call.form ? namesOf(call.form) : call.body, request, "");
+      if (call.form && formJson) lookThrough(call.form, formJson, misspelt);
       if (misspelt.warnings.length === 0 || typeof given.body !== "string") return given;
       return { ...given, body: JSON.stringify({ ...JSON.parse(given.body), warnings: misspelt.warnings }) };
     },
@@ -34,6 +35,13 @@ export function withWarnings(route: Route): Route {
 /** The parts of a form are its fields. */
 function namesOf(form: Form): Json {
   return Object.fromEntries([...form.keys()].map((name) => [name, null]));
+}
+
+function lookThrough(form: Form, { properties }: TObject, misspelt: Misspelt): void {
+  for (const [name, schema] of Object.entries(properties)) {
+    const read = parseJson(form.get(name) ?? Buffer.of());
+    if (read.kind === "json") misspelt.look(read.value, schema, `${name}.`);
+  }
 }
 
 function extendedBy(answer: TSchema): TSchema | null {

@@ -132,6 +132,24 @@ describe("what is written besides e-mails", () => {
     expect(await answer.json()).toMatchObject({ warnings: [warning("on_conflct", "on_conflict")] });
   });
 
+  test("a map of columns in a form is looked through, too", async () => {
+    const form = new FormData();
+    const properties = { age: { column: "Age", tpye: "number" }, colum: { column: "Mail2" } };
+    form.set("column_map", JSON.stringify({ email: "Mail", frst_name: "Age", properties }));
+    form.set("file", new Blob(["Mail,Age,Mail2\ng@example.com,7,\n"]), "people.csv");
+    const answer = await fetch(`${api.url}/api/v1/contacts/imports`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${ws.client.key}` },
+      body: form,
+    });
+    expect(await answer.json()).toMatchObject({
+      warnings: [
+        warning("column_map.frst_name", "first_name"),
+        warning("column_map.properties.age.tpye", "type"),
+      ],
+    });
+  });
+
   test("what is spelt well is answered as before", async () => {
     const { body } = await ws.client.post<object>("/suppressions", { email: "d@example.com" });
     expect(body).not.toHaveProperty("warnings");
