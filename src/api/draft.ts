@@ -304,7 +304,9 @@ function readRecipient(text: string, field: string, seen: Set<string>): boolean 
   if (!mailbox)
     throw refuse(
       "validation_error",
-      `The \`${field}\` field must be an address: \`a@x.com\` or \`Name <a@x.com>\`.`,
+      /[,;]/.test(text)
+        ? `The \`${field}\` field must be one address: \`a@x.com\` or \`Name <a@x.com>\`. Send several as an array.`
+        : `The \`${field}\` field must be an address: \`a@x.com\` or \`Name <a@x.com>\`.`,
     );
   if (hasDirectionMark(text)) throw reordering(`The \`${field}\` field`);
   const person = identity(mailbox.address);
@@ -467,7 +469,10 @@ function readAttachment(given: GivenAttachment, field: string): { ref: Attachmen
       return { ref: { ...ref, content_id: content_id || null }, content };
     }
     case "not base64":
-      throw refuse("invalid_attachment", `The \`${field}.content\` field must be base64.`);
+      throw refuse(
+        "invalid_attachment",
+        `The \`${field}.content\` field must be base64, without a prefix such as \`data:text/plain;base64,\`.`,
+      );
     case "too large":
       throw refuse(
         "invalid_attachment",

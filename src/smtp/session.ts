@@ -40,7 +40,7 @@ export type MessageSink = {
 export interface SmtpService {
   /** What EHLO offers besides PIPELINING, 8BITMIME, SMTPUTF8, SIZE and STARTTLS. */
   extensions(isSecure: boolean): readonly string[];
-  mail(): Deferrable<SmtpAnswer | null>;
+  mail(isSecure: boolean): Deferrable<SmtpAnswer | null>;
   rcpt(address: string): SmtpAnswer | null;
   data(): MessageSink;
   /** A command that SMTP itself does not have; null: nor has this service. */
@@ -344,7 +344,7 @@ export class SmtpSession {
     const size = /(?:^|\s)SIZE=(\d{1,20})/i.exec(parameters)?.[1];
     if (size !== undefined && Number(size) > limits.messageBytesMax)
       return fault("552 5.3.4 the message is too large");
-    const refusal = this.#service.mail();
+    const refusal = this.#service.mail(this.#isSecure);
     return refusal instanceof Promise ? refusal.then((found) => this.#sender(found)) : this.#sender(refusal);
   }
 

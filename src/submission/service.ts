@@ -110,9 +110,14 @@ export class SubmissionService implements SmtpService {
    * answer to the message. Who was refused waits for it here from then on, and need not send what would be
    * refused.
    */
-  mail(): Deferrable<SmtpAnswer | null> {
+  mail(isSecure: boolean): Deferrable<SmtpAnswer | null> {
     const login = this.#login;
-    if (!login) return fault("530 5.7.0 log in first, with an API key as the password");
+    if (!login)
+      return fault(
+        isSecure
+          ? "530 5.7.0 log in first, with an API key as the password"
+          : "530 5.7.0 say STARTTLS first, then log in with an API key as the password",
+      );
     const { bearer, admitted, isDoubtful } = login;
     login.admitted = null;
     const isFresh = admitted !== null && performance.now() - admitted.at <= ADMITTED_MS_MAX;

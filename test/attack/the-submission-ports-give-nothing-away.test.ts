@@ -83,12 +83,12 @@ test("a key is neither asked for nor taken in the clear, and without a login not
   expect(offered).not.toContain("AUTH");
   for (const login of [plainLogin(KEY), "AUTH PLAIN", "AUTH LOGIN", "auth login YQ=="])
     expect(await open.say(login)).toMatch(/^538 5\.7\.11/);
-  expect(await open.say("MAIL FROM:<a@example.com>")).toMatch(/^530 5\.7\.0/);
+  expect(await open.say("MAIL FROM:<a@example.com>")).toMatch(/^530 5\.7\.0 say STARTTLS first, then log in/);
   expect(await open.say("RCPT TO:<a@example.com>")).toMatch(/^503/);
   expect(await open.say("DATA")).toMatch(/^503/);
   const safe = kept(await secured(tlsPort));
   expect(await safe.say("EHLO a.example")).toContain("AUTH PLAIN LOGIN");
-  expect(await safe.say("MAIL FROM:<a@example.com>")).toMatch(/^530 5\.7\.0/);
+  expect(await safe.say("MAIL FROM:<a@example.com>")).toMatch(/^530 5\.7\.0 log in first/);
   expect(mails).toEqual([]);
 });
 

@@ -59,6 +59,29 @@ test("an attachment with only a path hears that URLs are never fetched", async (
   });
 });
 
+test("several addresses in one text are told to be an array", async () => {
+  for (const to of [
+    "a@example.net, b@example.net",
+    "a@example.net;b@example.net",
+    ["a@example.net,b@x.example"],
+  ])
+    expect((await refusedSend(mail({ to }))).message).toMatch(
+      /^The `to(\[0\])?` field must be one address: .* Send several as an array\.$/,
+    );
+  expect(await refusedSend(mail({ to: "nobody" }))).toMatchObject({
+    message: "The `to` field must be an address: `a@x.com` or `Name <a@x.com>`.",
+  });
+});
+
+test("a file as a data URL is told to be base64 alone", async () => {
+  const attachments = [{ filename: "a.txt", content: "data:text/plain;base64,aGVsbG8=" }];
+  expect(await refusedBatch(mail(), mail({ attachments }))).toMatchObject({
+    name: "invalid_attachment",
+    message:
+      "The `[1].attachments[0].content` field must be base64, without a prefix such as `data:text/plain;base64,`.",
+  });
+});
+
 test("a header that has a field of its own names the field", async () => {
   expect(await refusedSend(mail({ headers: { "Reply-To": "help@example.com" } }))).toMatchObject({
     message: "The `headers.Reply-To` field cannot be given: use the `reply_to` field.",
