@@ -132,7 +132,7 @@ export function checkDocument(json: unknown): Automation {
     throw new DocumentError(`The document has more than ${DOCUMENT_BYTES_MAX} bytes as JSON.`);
   const head = checkHead(json, "");
   if (isJsonbOver(head.filters, FILTERS_BYTES_MAX))
-    throw new DocumentError(`filters must have at most ${FILTERS_BYTES_MAX} bytes as JSON.`);
+    throw new DocumentError(`\`filters\` must have at most ${FILTERS_BYTES_MAX} bytes as JSON.`);
   const budget = { steps: STEPS_MAX, conditions: CONDITIONS_MAX };
   return {
     name: head.name,
@@ -150,7 +150,7 @@ type Budget = { steps: number; conditions: number };
 function checkEntry(json: unknown): EntryRule {
   if (json === "once" || json === "one_active" || json === "every") return json;
   if (typeof json !== "object")
-    throw new DocumentError('entry must be "once", "one_active", "every" or {"cooldown": "7d"}.');
+    throw new DocumentError('`entry` must be "once", "one_active", "every" or {"cooldown": "7d"}.');
   const { cooldown } = checkCooldown(json, "entry");
   span(cooldown, "entry.cooldown");
   return { cooldown };
@@ -159,9 +159,10 @@ function checkEntry(json: unknown): EntryRule {
 function checkSteps(json: unknown, path: string, depth: number, budget: Budget): AutomationStep[] {
   const steps = list(json, path);
   if (depth > STEP_DEPTH_MAX)
-    throw new DocumentError(`${path} is nested deeper than ${STEP_DEPTH_MAX} levels of steps.`);
+    throw new DocumentError(`\`${path}\` is nested deeper than ${STEP_DEPTH_MAX} levels of steps.`);
   return steps.map((step, n) => {
-    if (--budget.steps < 0) throw new DocumentError(`${path}[${n}] is more than ${STEPS_MAX} steps in all.`);
+    if (--budget.steps < 0)
+      throw new DocumentError(`\`${path}[${n}]\` is more than ${STEPS_MAX} steps in all.`);
     return checkStep(step, `${path}[${n}]`, depth, budget);
   });
 }
@@ -191,11 +192,11 @@ function checkWait(json: unknown, path: string): Wait {
   const { until, timezone } = checkUntil(json, path);
   const kind = momentKind(until);
   if (kind === null)
-    throw new DocumentError(`${path}.until must be an ISO time, or a time of day like "09:00".`);
+    throw new DocumentError(`\`${path}.until\` must be an ISO time, or a time of day like "09:00".`);
   if (kind === "local time" && timezone === undefined)
-    throw new DocumentError(`${path}.until must have an offset, or a \`timezone\` beside it.`);
+    throw new DocumentError(`\`${path}.until\` must have an offset, or a \`timezone\` beside it.`);
   if (timezone !== undefined && !isTimeZone(timezone))
-    throw new DocumentError(`${path}.timezone must be the name of a time zone, such as "Europe/Berlin".`);
+    throw new DocumentError(`\`${path}.timezone\` must be the name of a time zone, such as "Europe/Berlin".`);
   return timezone === undefined ? { until } : { until, timezone };
 }
 
@@ -204,47 +205,48 @@ function checkSend(json: unknown, path: string): SendStep {
   const { template, from, subject, html, text } = shape;
   const hasBody = html !== undefined || text !== undefined;
   if (template === undefined && !hasBody)
-    throw new DocumentError(`${path} must have a \`template\`, or \`html\` or \`text\`.`);
+    throw new DocumentError(`\`${path}\` must have a \`template\`, or \`html\` or \`text\`.`);
   if (template !== undefined && hasBody)
-    throw new DocumentError(`${path} must have either a \`template\` or a body of its own.`);
-  if (template === undefined && from === undefined) throw new DocumentError(`${path}.from is missing.`);
-  if (template === undefined && subject === undefined) throw new DocumentError(`${path}.subject is missing.`);
+    throw new DocumentError(`\`${path}\` must have either a \`template\` or a body of its own.`);
+  if (template === undefined && from === undefined) throw new DocumentError(`\`${path}.from\` is missing.`);
+  if (template === undefined && subject === undefined)
+    throw new DocumentError(`\`${path}.subject\` is missing.`);
   if (from !== undefined && !parseMailbox(from))
-    throw new DocumentError(`${path}.from must be \`a@x.com\` or \`Name <a@x.com>\`.`);
+    throw new DocumentError(`\`${path}.from\` must be \`a@x.com\` or \`Name <a@x.com>\`.`);
   if (subject !== undefined && !headerValueOk(subject))
-    throw new DocumentError(`${path}.subject must not contain line breaks or control characters.`);
+    throw new DocumentError(`\`${path}.subject\` must not contain line breaks or control characters.`);
   const replyTo = typeof reply_to === "string" ? [reply_to] : reply_to;
   if (replyTo?.some((address) => !parseMailbox(address)))
-    throw new DocumentError(`${path}.reply_to must name addresses.`);
+    throw new DocumentError(`\`${path}.reply_to\` must name addresses.`);
   if ([from ?? "", ...(replyTo ?? [])].some(hasDirectionMark) || reordersText(subject ?? ""))
     throw new DocumentError(
-      `${path} must not have characters that change the direction of text, such as U+202E, in from, reply_to or subject.`,
+      `\`${path}\` must not have characters that change the direction of text, such as U+202E, in from, reply_to or subject.`,
     );
   return { ...shape, ...(replyTo && { reply_to: replyTo }) };
 }
 
 function checkTag(json: unknown, path: string): TagChange {
   const { add = [], remove = [] } = checkTagShape(json, path);
-  if (add.length + remove.length === 0) throw new DocumentError(`${path} must add or remove a tag.`);
+  if (add.length + remove.length === 0) throw new DocumentError(`\`${path}\` must add or remove a tag.`);
   const both = add.find((tag) => remove.includes(tag));
-  if (both !== undefined) throw new DocumentError(`${path} adds and removes the tag \`${both}\`.`);
+  if (both !== undefined) throw new DocumentError(`\`${path}\` adds and removes the tag \`${both}\`.`);
   return { add, remove };
 }
 
 function checkBranches(json: readonly unknown[], path: string, depth: number, budget: Budget): Branch[] {
   if (json.length === 0 || json.length > BRANCHES_MAX)
-    throw new DocumentError(`${path} must have 1 to ${BRANCHES_MAX} branches.`);
+    throw new DocumentError(`\`${path}\` must have 1 to ${BRANCHES_MAX} branches.`);
   return json.map((branch, n) => {
     const at = `${path}[${n}]`;
     const fields = record(branch, at);
     const names = Object.keys(fields).sort().join(" ");
     if (names === "else") {
-      if (n < json.length - 1) throw new DocumentError(`${at}.else must be the last branch.`);
+      if (n < json.length - 1) throw new DocumentError(`\`${at}.else\` must be the last branch.`);
       const steps = checkSteps(fields.else, `${at}.else`, depth + 1, budget);
       return { label: String(n), filters: null, steps };
     }
     if (names !== "if then")
-      throw new DocumentError(`${at} must have \`if\` and \`then\`, or only \`else\`.`);
+      throw new DocumentError(`\`${at}\` must have \`if\` and \`then\`, or only \`else\`.`);
     return {
       label: String(n),
       filters: checkFilters(fields.if, `${at}.if`, budget),
@@ -257,14 +259,14 @@ function checkShares(json: unknown, path: string, depth: number, budget: Budget)
   const { percent, ...branches } = record(json, path);
   const shares = Object.entries(record(percent, `${path}.percent`));
   if (shares.length === 0 || shares.length > BRANCHES_MAX)
-    throw new DocumentError(`${path}.percent must name 1 to ${BRANCHES_MAX} branches.`);
+    throw new DocumentError(`\`${path}.percent\` must name 1 to ${BRANCHES_MAX} branches.`);
   let sum = 0;
   const checked = shares.map(([label, share]): Share => {
     if (!/^[A-Za-z0-9_-]{1,50}$/.test(label) || label === "percent" || label === "__proto__")
-      throw new DocumentError(`${path}.percent: \`${label}\` is not a name for a branch.`);
+      throw new DocumentError(`\`${path}.percent\`: \`${label}\` is not a name for a branch.`);
     if (typeof share !== "number" || share < 0 || share > 100)
-      throw new DocumentError(`${path}.percent.${label} must be a number from 0 to 100.`);
-    if (!Object.hasOwn(branches, label)) throw new DocumentError(`${path}.${label} is missing.`);
+      throw new DocumentError(`\`${path}.percent.${label}\` must be a number from 0 to 100.`);
+    if (!Object.hasOwn(branches, label)) throw new DocumentError(`\`${path}.${label}\` is missing.`);
     sum += share;
     return {
       label,
@@ -272,9 +274,10 @@ function checkShares(json: unknown, path: string, depth: number, budget: Budget)
       steps: checkSteps(branches[label], `${path}.${label}`, depth + 1, budget),
     };
   });
-  if (Math.abs(sum - 100) > 0.001) throw new DocumentError(`${path}.percent must add up to 100, not ${sum}.`);
+  if (Math.abs(sum - 100) > 0.001)
+    throw new DocumentError(`\`${path}.percent\` must add up to 100, not ${sum}.`);
   const unknown = Object.keys(branches).find((name) => !checked.some(({ label }) => label === name));
-  if (unknown !== undefined) throw new DocumentError(`${path}.${unknown} has no share in \`percent\`.`);
+  if (unknown !== undefined) throw new DocumentError(`\`${path}.${unknown}\` has no share in \`percent\`.`);
   return checked;
 }
 
@@ -286,9 +289,9 @@ function checkFilters(json: unknown, path: string, budget: Budget): Filter[] {
 
 function checkFilter(json: unknown, path: string, depth: number, budget: Budget): Filter {
   if (depth > FILTER_DEPTH_MAX)
-    throw new DocumentError(`${path} is nested deeper than ${FILTER_DEPTH_MAX} levels of filters.`);
+    throw new DocumentError(`\`${path}\` is nested deeper than ${FILTER_DEPTH_MAX} levels of filters.`);
   if (--budget.conditions < 0)
-    throw new DocumentError(`${path} is more than ${CONDITIONS_MAX} filters in all.`);
+    throw new DocumentError(`\`${path}\` is more than ${CONDITIONS_MAX} filters in all.`);
   const fields = record(json, path);
   const inside = (name: string) =>
     list(fields[name], `${path}.${name}`).map((one, n) =>
@@ -313,29 +316,29 @@ function checkCondition(json: unknown, path: string): Filter {
       isOneOf(CONTACT_FIELDS, field.slice("contact.".length)));
   if (!isKnown)
     throw new DocumentError(
-      `${path}.field must be event.name, event.properties.<key>, contact.properties.<key> or one of ${CONTACT_FIELDS.map((name) => `contact.${name}`).join(", ")}.`,
+      `\`${path}.field\` must be event.name, event.properties.<key>, contact.properties.<key> or one of ${CONTACT_FIELDS.map((name) => `contact.${name}`).join(", ")}.`,
     );
   const operators = OPERATORS.filter((name: Operator) => condition[name] !== undefined);
   if (operators.length !== 1)
-    throw new DocumentError(`${path} must have exactly one of ${OPERATORS.join(", ")}.`);
+    throw new DocumentError(`\`${path}\` must have exactly one of ${OPERATORS.join(", ")}.`);
   return condition as Filter;
 }
 
 function span(text: string, path: string): number {
   const ms = parseSpan(text);
-  if (ms === null) throw new DocumentError(`${path} must be a span like "30m", "2h" or "7d".`);
-  if (ms > RUN_AGE_MS_MAX) throw new DocumentError(`${path} must be at most ${RUN_AGE_DAYS_MAX} days.`);
+  if (ms === null) throw new DocumentError(`\`${path}\` must be a span like "30m", "2h" or "7d".`);
+  if (ms > RUN_AGE_MS_MAX) throw new DocumentError(`\`${path}\` must be at most ${RUN_AGE_DAYS_MAX} days.`);
   return ms;
 }
 
 function list(json: unknown, path: string): readonly unknown[] {
-  if (!Array.isArray(json)) throw new DocumentError(`${path} must be a list.`);
+  if (!Array.isArray(json)) throw new DocumentError(`\`${path}\` must be a list.`);
   return json;
 }
 
 function record(json: unknown, path: string): Record<string, unknown> {
   if (json === null || typeof json !== "object" || Array.isArray(json))
-    throw new DocumentError(`${path} must be an object.`);
+    throw new DocumentError(`\`${path}\` must be an object.`);
   return json as Record<string, unknown>;
 }
 
@@ -344,7 +347,7 @@ function only<Name extends string>(json: unknown, path: string, names: readonly 
   const fields = Object.entries(record(json, path));
   const [name, value] = fields[0] ?? ["", undefined];
   if (fields.length !== 1 || !isOneOf(names, name))
-    throw new DocumentError(`${path} must have exactly one of ${names.join(", ")}.`);
+    throw new DocumentError(`\`${path}\` must have exactly one of ${names.join(", ")}.`);
   return [name, value];
 }
 
@@ -362,10 +365,10 @@ function explain(errors: readonly SchemaError[], path: string, schema: TSchema):
   const below = (first?.instancePath ?? "").split("/").slice(1);
   const names = [path, ...below.map((name) => (/^\d+$/.test(name) ? `[${name}]` : `.${name}`))].join("");
   const at = names.replace(/^\./, "");
-  const subject = at === "" ? "The document" : at;
+  const subject = at === "" ? "The document" : `\`${at}\``;
   if (first?.keyword === "required") {
     const missing = first.params.requiredProperties[0];
-    return `${at === "" ? missing : `${at}.${missing}`} is missing.`;
+    return `\`${at === "" ? missing : `${at}.${missing}`}\` is missing.`;
   }
   if (first?.keyword === "additionalProperties")
     return `${subject} has a field that is not known: ${first.params.additionalProperties.join(", ")}.`;

@@ -54,7 +54,7 @@ test("a document is applied, its runs run, and each step is told", async () => {
   const wrong = await automation(workspace, "apply", soon);
   expect([wrong.status, wrong.err]).toEqual([
     1,
-    `${soon}: steps[0].wait must be a span like "30m", "2h" or "7d".\n`,
+    `${soon}: \`steps[0].wait\` must be a span like "30m", "2h" or "7d".\n`,
   ]);
   writeFileSync(soon, '{ "name": "Welcome",\n  "event" }');
   const broken = await automation(workspace, "apply", soon);
