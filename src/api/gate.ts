@@ -21,7 +21,6 @@ import { refuseRepeated } from "./page.ts";
 import {
   NOT_FORM,
   NOT_FORM_TYPE,
-  NOT_JSON,
   NOT_JSON_TYPE,
   type Problem,
   problem,
@@ -310,7 +309,11 @@ async function parseBody(
 export function notRead(found: NotJson): Refusal {
   switch (found.kind) {
     case "not json":
-      return new Refusal(NOT_JSON);
+      return notJson("The request body is not valid JSON.");
+    case "not utf-8":
+      return notJson("The request body is not UTF-8. Send JSON in UTF-8.");
+    case "byte order mark":
+      return notJson("The request body begins with a byte order mark. Send JSON without it.");
     case "too deep":
       return refuse(
         "validation_error",
@@ -321,6 +324,10 @@ export function notRead(found: NotJson): Refusal {
     case "bad text":
       return badText(found.path);
   }
+}
+
+function notJson(message: string): Refusal {
+  return refuse("validation_error", message, { status: 400 });
 }
 
 export function badText(path: readonly string[]): Refusal {

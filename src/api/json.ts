@@ -15,6 +15,8 @@ const OCTETS_MAX = 10 * 1024 * 1024;
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 export type NotJson =
   | { kind: "not json" }
+  | { kind: "not utf-8" }
+  | { kind: "byte order mark" }
   | { kind: "too deep" }
   | { kind: "too many" }
   /** `path`: where, by names and places in arrays; a bad name counts as of its object. */
@@ -25,13 +27,13 @@ export type Parsed = { kind: "json"; value: Json; badItems: BadItems } | NotJson
 
 /** `itemsSparedMax`: bad text refuses only its item of an array that has no more than so many. */
 export function parseJson(bytes: Buffer, itemsSparedMax = 0): Parsed {
-  if (!isUtf8(bytes)) return { kind: "not json" };
+  if (!isUtf8(bytes)) return { kind: "not utf-8" };
   const text = bytes.toString("utf8");
   let value: Json;
   try {
     value = JSON.parse(text);
   } catch {
-    return { kind: "not json" };
+    return { kind: text.startsWith("\ufeff") ? "byte order mark" : "not json" };
   }
   const badItems = new Map<number, string[]>();
   // a string can only hold what is looked for when it was written as an escape

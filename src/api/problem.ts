@@ -71,10 +71,6 @@ export function bodyOf({ status, name, message, details }: Problem): string {
 export function unavailable(lacking: Lacking): Problem {
   return problem("service_unavailable", `${LACKING[lacking]} Try again in 1 second.`, { lacking });
 }
-export const NOT_JSON: Problem = {
-  ...problem("validation_error", "The request body is not valid JSON."),
-  status: 400,
-};
 /** Two readers of the connection could disagree about where the request ends. */
 export function badFraming(fault: string): Problem {
   return { ...problem("validation_error", `The request has ${fault}.`), status: 400 };

@@ -82,6 +82,28 @@ test("a file as a data URL is told to be base64 alone", async () => {
   });
 });
 
+test("a body in another encoding hears of it, since its JSON looks right", async () => {
+  const text = JSON.stringify(mail({ subject: "Grüße" }));
+  const refusal = async (body: Buffer) => {
+    const headers = { authorization: `Bearer ${ws.client.key}`, "content-type": "application/json" };
+    const response = await fetch(`${api.url}/api/v1/emails`, { method: "POST", headers, body });
+    return (await response.json()) as Refusal;
+  };
+  expect(await refusal(Buffer.from(text, "latin1"))).toMatchObject({
+    statusCode: 400,
+    name: "validation_error",
+    message: "The request body is not UTF-8. Send JSON in UTF-8.",
+  });
+  expect(await refusal(Buffer.from(`\ufeff${text}`))).toMatchObject({
+    statusCode: 400,
+    message: "The request body begins with a byte order mark. Send JSON without it.",
+  });
+  expect(await refusal(Buffer.from(text.slice(1)))).toMatchObject({
+    statusCode: 400,
+    message: "The request body is not valid JSON.",
+  });
+});
+
 test("a header that has a field of its own names the field", async () => {
   expect(await refusedSend(mail({ headers: { "Reply-To": "help@example.com" } }))).toMatchObject({
     message: "The `headers.Reply-To` field cannot be given: use the `reply_to` field.",
