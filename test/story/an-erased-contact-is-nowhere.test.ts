@@ -148,7 +148,7 @@ async function newAudience(): Promise<string> {
   return (await client.post<{ id: string }>("/audiences", { name: "People" })).body.id;
 }
 
-/** As the keeper goes on with it after the answer, when the machine is too busy for the second a caller waits. */
+/** As the keeper goes on with it where the second that a caller waits is not enough. */
 async function erase(audience: string, address: string, { id, client } = workspace) {
   const path = `/audiences/${audience}/contacts/${encodeURIComponent(address)}?mode=erase`;
   const answer = await client.call("DELETE", path);
