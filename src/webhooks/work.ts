@@ -11,7 +11,7 @@ import { atMost } from "../clock.ts";
 import { isMoving } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
 import type { Looks } from "../record/db/looks.ts";
-import { isRefusal } from "../record/db/lost.ts";
+import { hindranceOf, isRefusal } from "../record/db/lost.ts";
 import { onlyOne } from "../record/mail/keeperwork.ts";
 import {
   claimWebhooks,
@@ -309,7 +309,7 @@ export class WebhookWorker {
     try {
       await this.#write(this.#unsaved);
     } catch (error) {
-      if (!isRefusal(error)) throw error;
+      if (!mayBeOfOne(error)) throw error;
       await this.#saveEach();
     }
     this.#unsaved = [];
@@ -321,7 +321,7 @@ export class WebhookWorker {
       try {
         await this.#write([report]);
       } catch (error) {
-        if (!isRefusal(error)) throw error;
+        if (!mayBeOfOne(error)) throw error;
         this.#parts.onFault(error);
         this.#drop(report.progress.id);
       }
@@ -376,6 +376,14 @@ export class WebhookWorker {
   #hasNews(): boolean {
     return [...this.#senders.values()].some((sender) => sender.hasNews);
   }
+}
+
+/**
+ * A full disk or a missing right hinders every endpoint: whoever lets go of them would tell all of them the
+ * same again, each time their leases run out.
+ */
+function mayBeOfOne(error: unknown): boolean {
+  return isRefusal(error) && hindranceOf(error) === null;
 }
 
 /**
