@@ -248,7 +248,11 @@ export class Mover {
     tables: readonly MovedTable[],
   ): Promise<number> {
     const { workspaceId } = run;
-    await expectRedis(target, handle);
+    await forgetIn(
+      target,
+      handle,
+      "The workspace stays where it is. When Redis is back, run the command again, or undo the move with --abort.",
+    );
     this.#parts.onPhase("waiting for workers");
     const until = performance.now() + DRAIN_MS_MAX;
     for (;;) {
@@ -272,7 +276,11 @@ export class Mover {
   ): Promise<void> {
     const move = await findMove(target.sql, workspaceId);
     if (move?.state === "arriving") {
-      await target.reservations.forget(move.handle);
+      await forgetIn(
+        target,
+        move.handle,
+        `The workspace has left ${source.name}, and nobody serves it until Redis is back and the command has run again.`,
+      );
       await target.keyring.welcome(workspaceId, move.handle);
       await arrive(target.sql, workspaceId);
     }
@@ -280,7 +288,11 @@ export class Mover {
     const workspace = await findWorkspace(target.sql, workspaceId);
     if (gone?.state !== "gone" || !workspace) return;
     await dropFence(target.sql, tables, { workspaceId, handle: gone.handle });
-    await target.reservations.forget(gone.handle);
+    await forgetIn(
+      target,
+      gone.handle,
+      `The workspace works in ${target.name}. When Redis is back, run the command again: old rows are left in ${source.name}.`,
+    );
     await source.keyring.forget(gone.handle, workspace.version).catch(() => {});
   }
 
@@ -319,15 +331,21 @@ async function sameTables(source: MovingCell, target: MovingCell): Promise<reado
   return ours;
 }
 
-/** Without it the workspace would not be let in after the switch, and nobody would serve it. */
-async function expectRedis({ name, reservations }: MovingCell, handle: string): Promise<void> {
+/**
+ * Redis of the new cell counts anew. Without it the workspace would not be let in after the switch, so it is
+ * asked before the switch, too. `otherwise`: where the workspace is when Redis is away, and what to do.
+ */
+async function forgetIn(
+  { name, reservations }: MovingCell,
+  handle: string,
+  otherwise: string,
+): Promise<void> {
   try {
     await reservations.forget(handle);
   } catch (error) {
-    throw new MoveError(
-      `Redis of ${name} cannot be used (${messageOf(error)}). The workspace stays where it is. When Redis is back, run the command again, or undo the move with --abort.`,
-      { cause: error },
-    );
+    throw new MoveError(`Redis of ${name} cannot be used (${messageOf(error)}). ${otherwise}`, {
+      cause: error,
+    });
   }
 }
 

@@ -17,6 +17,7 @@ import { openCells, startApiOf, type TestCell, type TwoCells } from "../rig/cell
 import { commandLine } from "../rig/command.ts";
 import { dropDatabase } from "../rig/database.ts";
 import { type Engine, SERVER_SECRET } from "../rig/engine.ts";
+import { beginToLeave } from "../rig/moves.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 let cells: TwoCells;
@@ -114,4 +115,26 @@ test("nothing is let go while Redis of the new cell is away", async () => {
   expect((await run.postrider("workspace", "move", workspace.id, "--abort")).status).toBe(0);
   expect(await other.sql`select from workspace`).toHaveLength(0);
   expect(await fences()).toBe(0);
+});
+
+test("a workspace that has left while Redis of the new cell is away is said to be nowhere", async () => {
+  const { home, other, file } = cells;
+  const leaving = await beginToLeave(cells, workspace);
+  await leaving.letGo();
+  const { databaseUrl, redisUrl } = home;
+  const run = commandLine({ databaseUrl, redisUrl, settings: { CELLS_FILE: file } });
+  const { status, err } = await run.postrider("workspace", "move", workspace.id, "--to", "west");
+  expect([status, err]).toEqual([
+    1,
+    expect.stringMatching(
+      /^Redis of west cannot be used \(.+\)\. The workspace has left east, and nobody serves it until Redis is back/,
+    ),
+  ]);
+  await leaving.arrive();
+  const again = await run.postrider("workspace", "move", workspace.id, "--to", "west");
+  expect([again.status, again.err]).toEqual([
+    1,
+    expect.stringMatching(/^Redis of west cannot be used \(.+\)\. The workspace works in west\./),
+  ]);
+  expect(await other.sql`select from workspace where handle = ${workspace.handle}`).toHaveLength(1);
 });
