@@ -101,16 +101,20 @@ const BAD_PARAMETER = /^(42704|22023)$/;
 const TOO_MANY = "53300";
 const NOT_SERVING = /^57P/;
 const REDIS_NAMES = /^(MaxRetriesPerRequestError|ClusterAllFailedError|AbortError)$/;
-const REDIS_MESSAGES = /^(Command timed out|Connection is closed|connect ETIMEDOUT)/;
+const REDIS_SILENT = /^(Command timed out|Socket timeout)/;
+const REDIS_MESSAGES = /^(Command timed out|Socket timeout|Connection is closed|connect ETIMEDOUT)/;
 const NOT_LET_IN = /^(NOAUTH|WRONGPASS|NOPERM|ERR AUTH)/;
 const REDIS_REFUSES = /^(NOAUTH|WRONGPASS|NOPERM|ERR AUTH|LOADING|CLUSTERDOWN|MASTERDOWN)/;
 
+const SILENT = "does not answer. Is it overloaded or cut off?";
+
 function why({ name, setting }: Store, error: unknown): string {
-  if (error === undefined) return "does not answer. Is it overloaded or cut off?";
+  if (error === undefined) return SILENT;
   const tls = tlsTrouble(error);
   if (tls !== null)
     return `${tls}. Check ${name === "Postgres" ? `sslmode and sslrootcert of ${setting}` : `${setting} and NODE_EXTRA_CA_CERTS`}.`;
   const { code, message } = partsOf(ofNode(error));
+  if (REDIS_SILENT.test(message)) return SILENT;
   if (REFUSED.test(code)) return "refuses connections. Is it running?";
   if (UNKNOWN_HOST.test(code)) return "has a host name that DNS does not know. Is it spelt right?";
   if (NO_WAY.test(code) || /^connect ETIMEDOUT/.test(message))

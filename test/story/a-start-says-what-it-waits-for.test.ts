@@ -53,6 +53,18 @@ test.each(["Postgres", "Redis"])("%s is away at the start, and comes", async (na
   expect(await process.ended).toBe(0);
 });
 
+test("a Redis that takes connections and says nothing is said not to answer", async () => {
+  toRedis.stall();
+  const process = launch(["api"], { ...stage, ...through, settings: { STORE_TIMEOUT_MS: "500" } });
+  expect((await process.says(/^waiting for /)).msg).toBe(
+    `waiting for Redis: Redis at 127.0.0.1:${toRedis.port} (REDIS_URL) does not answer. Is it overloaded or cut off?`,
+  );
+  toRedis.flow();
+  await process.says("serving");
+  process.signal("SIGTERM");
+  expect(await process.ended).toBe(0);
+});
+
 test("a wrong password of Redis, and a database that is not there, end it at once", async () => {
   const redis = connectRedis(stage.redisUrl, "command", 5_000);
   await redis.config("SET", "requirepass", "the right one");
