@@ -22,6 +22,8 @@ export type TestCell = {
   redis: RedisClient;
   /** Its Redis goes away, as by a power cut. */
   killRedis(): Promise<void>;
+  /** After that: an empty one, at the same address. */
+  restartRedis(): Promise<void>;
   /** One that is called at this api. */
   workspace(url: string, plan?: Plan, limits?: Overrides): Promise<TestWorkspace>;
 };
@@ -84,6 +86,7 @@ async function openCell(
     cell: {
       ...{ name, databaseUrl: database.url, redisUrl: redisServer.url, sql, redis, workspace },
       killRedis: () => redisServer.kill(),
+      restartRedis: () => redisServer.restart(),
     },
     async close() {
       redis.disconnect();
