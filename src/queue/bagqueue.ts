@@ -132,13 +132,26 @@ export class BagQueue {
     const queue = this.#queue(shard);
     const ids = bags.map(jobId);
     const [jobs, places] = await Promise.all([
-      Promise.all(ids.map((id) => this.#redis.exists(queue.toKey(id)))),
+      this.#existing(ids.map((id) => queue.toKey(id))),
       this.#redis.zmscore(queue.toKey("prioritized"), ...ids),
     ]);
     const isInLine = (n: number) => places[n] !== null;
-    const outside = ids.filter((_, n) => jobs[n] === 1 && !isInLine(n));
+    const outside = ids.filter((_, n) => jobs[n] && !isInLine(n));
     const taken = new Set(outside.length > 0 ? await this.#taken(queue) : []);
-    return bags.filter((_, n) => jobs[n] === 0 || !(isInLine(n) || taken.has(ids[n] as string)));
+    return bags.filter((_, n) => !jobs[n] || !(isInLine(n) || taken.has(ids[n] as string)));
+  }
+
+  /** Which of these keys there are; asked in one write. */
+  async #existing(keys: readonly string[]): Promise<boolean[]> {
+    const asking = this.#redis.pipeline();
+    for (const key of keys) asking.exists(key);
+    const answers = await asking.exec();
+    // whoever is not known to be there would be queued again
+    if (answers?.length !== keys.length) throw new Error("Redis answered less than it was asked");
+    return answers.map(([error, count]) => {
+      if (error) throw error;
+      return count === 1;
+    });
   }
 
   /** Jobs that workers have, and those that were taken back from one. */
