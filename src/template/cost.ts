@@ -173,7 +173,8 @@ export function paidOperators(): typeof defaultOperators {
       const meter = meterOf(context);
       payWhole(meter, left, 1, COMPARED_ITEM_UNITS);
       payWhole(meter, right, 1, COMPARED_ITEM_UNITS);
-      if (name === "contains") paySearch(meter, left, right);
+      // of a list each item is compared, and none is searched
+      if (name === "contains" && !Array.isArray(left)) paySearch(meter, left, right);
       return (yield compare(left, right, context)) as boolean;
     };
   }

@@ -74,6 +74,12 @@ describe("the language", () => {
     expect(html(source, given)).toBe(expected);
   });
 
+  test("looks through long lists for a long text", () => {
+    const addresses = Array.from({ length: 2_000 }, (_, n) => `${"a".repeat(30)}${n}@example.com`);
+    const source = "{% if addresses contains address %}y{% else %}n{% endif %}".repeat(5);
+    expect(html(source, { addresses, address: `${"b".repeat(40)}@example.com` })).toBe("nnnnn");
+  });
+
   test("escapes in html alone", () => {
     const rendered = letter(
       { subject: "{{name}} & {{{name}}}", html: "{{name}}", text: "{{name}}" },
