@@ -141,8 +141,16 @@ export class BagQueue {
     return bags.filter((_, n) => !jobs[n] || !(isInLine(n) || taken.has(ids[n] as string)));
   }
 
-  /** Which of these keys there are; asked in one write. */
+  /**
+   * Which of these keys there are; asked in one write. In a cluster whose slot moves, the client asks all of
+   * them of the node that one has moved to, and the rest are not there yet: what is not found is asked alone.
+   */
   async #existing(keys: readonly string[]): Promise<boolean[]> {
+    const found = await this.#found(keys);
+    return Promise.all(keys.map(async (key, n) => found[n] || (await this.#redis.exists(key)) === 1));
+  }
+
+  async #found(keys: readonly string[]): Promise<boolean[]> {
     const asking = this.#redis.pipeline();
     for (const key of keys) asking.exists(key);
     const answers = await asking.exec();

@@ -33,6 +33,9 @@ export type OwnCluster = {
   slotOf(key: string): Promise<number>;
   /** As an operator would, key by key, while it is used. */
   moveSlot(slot: number, from: ClusterNode, to: ClusterNode): Promise<void>;
+  /** From now on a slot is at both nodes: with the first what it has, with the second the rest. */
+  beginMove(slot: number, from: ClusterNode, to: ClusterNode): Promise<void>;
+  moveKeys(from: ClusterNode, to: ClusterNode, keys: readonly string[]): Promise<void>;
   /** The replica of this master takes over, as an operator asks for before maintenance. */
   handOver(master: ClusterNode): Promise<void>;
   /** Resolves when every slot has a master and every replica has its data. */
@@ -75,14 +78,20 @@ export async function ownCluster(parent: string, program = "redis-server"): Prom
       throw new Error(`nobody knows the master of slot ${slot}`);
     },
     slotOf: async (key) => Number(await (running()[0] as Node).client.cluster("KEYSLOT", key)),
+    async beginMove(slot, from, to) {
+      await to.client.call("CLUSTER", "SETSLOT", slot, "IMPORTING", await idOf(from));
+      await from.client.call("CLUSTER", "SETSLOT", slot, "MIGRATING", await idOf(to));
+    },
+    async moveKeys(from, to, keys) {
+      await from.client.call("MIGRATE", "127.0.0.1", to.port, "", 0, 5_000, "KEYS", ...keys);
+    },
     async moveSlot(slot, from, to) {
-      const [source, target] = await Promise.all([idOf(from), idOf(to)]);
-      await to.client.call("CLUSTER", "SETSLOT", slot, "IMPORTING", source);
-      await from.client.call("CLUSTER", "SETSLOT", slot, "MIGRATING", target);
+      const target = await idOf(to);
+      await cluster.beginMove(slot, from, to);
       for (;;) {
         const keys = (await from.client.call("CLUSTER", "GETKEYSINSLOT", slot, 10)) as string[];
         if (keys.length === 0) break;
-        await from.client.call("MIGRATE", "127.0.0.1", to.port, "", 0, 5_000, "KEYS", ...keys);
+        await cluster.moveKeys(from, to, keys);
       }
       for (const node of [to, from, ...running()]) {
         const { role } = roleOf(await node.client.info("replication"));
