@@ -8,6 +8,7 @@
 const QUOTE = 0x22;
 const COMMA = 0x2c;
 const LF = 0x0a;
+const CR = 0x0d;
 /** A contact has far less, and to read 1 MB in one go holds up others for 60 to 110 ms. */
 const RECORD_BYTES_MAX = 64 * 1024;
 const BOM = "\uFEFF";
@@ -57,6 +58,13 @@ export async function* csvRecords(
       wasQuote = byte === QUOTE;
       if (byte !== LF) continue;
       at++;
+      // to make a record of each empty line takes half a second for 1 MB of them
+      if (open.bytes === 0 && (n === begin || (n === begin + 1 && chunk[begin] === CR))) {
+        end += n + 1 - begin;
+        begin = n + 1;
+        first = at;
+        continue;
+      }
       // a quote that nobody closed must not swallow the file
       if (isQuoted && open.bytes + n - begin <= RECORD_BYTES_MAX) continue;
       end += open.bytes + n + 1 - begin;

@@ -50,6 +50,20 @@ test.each([
 });
 
 test.each([
+  ["LF", "\n".repeat(1024 * 1024)],
+  ["CRLF", "\r\n".repeat(512 * 1024)],
+])("1 MB of empty lines with %s holds up nobody", async (_, lines) => {
+  const file = Buffer.from(`${lines}email\n${lines}a@example.net\n`);
+  const read = async () => {
+    const found: number[] = [];
+    for await (const { line } of csvRecords(oneChunk(file))) found.push(line);
+    const empty = lines.length / (lines.startsWith("\r") ? 2 : 1);
+    expect(found).toEqual([empty + 1, 2 * empty + 2]);
+  };
+  expect(await heldBy(read, HELD_MS_MAX)).toBeLessThan(HELD_MS_MAX);
+});
+
+test.each([
   ["email,a,a\n", "the column `a` appears twice"],
   ["name\nx\n", "the first line must name the columns, one of them `email`"],
   ["\n", "the file is empty"],
