@@ -19,6 +19,8 @@ const WARNINGS_MAX = 10;
 const COMPARED_MAX = 200;
 /** Other names are not compared, and an answer does not repeat them. */
 const NAME = /^[\w-]{1,24}$/;
+/** Of a name that the caller made; nothing is said of what stands below a longer one. */
+const OWN_NAME_CHARS_MAX = 100;
 
 type FieldSchema = {
   properties?: Record<string, TSchema>;
@@ -77,7 +79,9 @@ export class Misspelt {
     }
     if (value === null || typeof value !== "object") return;
     for (const each of Object.values(patternProperties ?? {}))
-      if (each.properties) for (const name in value) this.look(value[name], each, `${at}${name}.`);
+      if (each.properties)
+        for (const name in value)
+          if (name.length <= OWN_NAME_CHARS_MAX) this.look(value[name], each, `${at}${name}.`);
     if (!properties) return;
     for (const name in value) {
       if (this.warnings.length >= WARNINGS_MAX) return;

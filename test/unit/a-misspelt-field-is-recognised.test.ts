@@ -1,4 +1,5 @@
 /** Which unknown fields of a send are taken for misspelt ones, and how little that costs. */
+import Type from "typebox";
 import { describe, expect, test } from "vitest";
 import { READ_TO_REFUSE, SendEmail } from "../../src/api/draft.ts";
 import { Misspelt, Spelling } from "../../src/api/misspelt.ts";
@@ -34,6 +35,15 @@ test.each([
   "to\n",
 ])("%j is like none", (name) => {
   expect(new Spelling(KNOWN).nearest(name)).toBeNull();
+});
+
+test("a name of the caller's own that is long is not repeated", () => {
+  const fields = Type.Object({ column: Type.String() });
+  const schema = Type.Object({ properties: Type.Record(Type.String(), fields) });
+  const misspelt = new Misspelt([]);
+  const colum = { colum: "x" };
+  misspelt.look({ properties: { "Year of birth": colum, ["x".repeat(1_000)]: colum } }, schema, "");
+  expect(misspelt.warnings.map(({ path }) => path)).toEqual(["properties.Year of birth.colum"]);
 });
 
 test("fields below others are looked at, and those of the caller's own making are not", () => {
