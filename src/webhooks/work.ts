@@ -7,7 +7,7 @@
  * the same ids. A slow endpoint delays nobody: each has connections and events in hand of its own.
  */
 import { randomUUID } from "node:crypto";
-import { atMost } from "../clock.ts";
+import { atMost, DAY_MS } from "../clock.ts";
 import { isMoving } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
 import type { Looks } from "../record/db/looks.ts";
@@ -309,7 +309,7 @@ export class WebhookWorker {
     try {
       await this.#write(this.#unsaved);
     } catch (error) {
-      if (!mayBeOfOne(error)) throw error;
+      if (!mayBeOfOne(error, this.#unsaved, this.#parts.now())) throw error;
       await this.#saveEach();
     }
     this.#unsaved = [];
@@ -321,7 +321,7 @@ export class WebhookWorker {
       try {
         await this.#write([report]);
       } catch (error) {
-        if (!mayBeOfOne(error)) throw error;
+        if (!mayBeOfOne(error, [report], this.#parts.now())) throw error;
         this.#parts.onFault(error);
         this.#drop(report.progress.id);
       }
@@ -380,10 +380,15 @@ export class WebhookWorker {
 
 /**
  * A full disk or a missing right hinders every endpoint: whoever lets go of them would tell all of them the
- * same again, each time their leases run out.
+ * same again, each time their leases run out. The partition of another day may never be there: what was told
+ * on that day is let go of.
  */
-function mayBeOfOne(error: unknown): boolean {
-  return isRefusal(error) && hindranceOf(error) === null;
+function mayBeOfOne(error: unknown, reports: readonly SenderReport[], now: number): boolean {
+  if (!isRefusal(error)) return false;
+  const hindrance = hindranceOf(error);
+  const isOfAnotherDay = ({ attempts }: SenderReport) =>
+    attempts.some(({ at }) => Math.abs(now - at) > DAY_MS);
+  return hindrance === null || (hindrance === "partition" && reports.some(isOfAnotherDay));
 }
 
 /**
