@@ -1,8 +1,10 @@
 /**
  * Identifiers made here: UUIDv7, so that rows sort and partition by the time they were made, and event ids.
- * Within a process ids only rise, also when the clock steps back or one millisecond yields thousands.
+ * Within a process ids only rise, also when one millisecond yields thousands or the clock steps back, up to a
+ * day: after more they follow it, as no partition may be made for days that are still far away.
  */
 import { createHash, createHmac, hkdfSync, randomFillSync } from "node:crypto";
+import { DAY_MS } from "./clock.ts";
 
 const RANDOM_POOL_BYTES = 8192;
 const pool = Buffer.alloc(RANDOM_POOL_BYTES);
@@ -15,9 +17,9 @@ const TIME_CHARS = "01234567-89ab-".length;
 
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
-/** A UUIDv7 for the millisecond `now`; later calls never yield a smaller one. */
+/** A UUIDv7 for the millisecond `now`; later calls yield no smaller one. */
 export function newId(now: number): string {
-  if (now > lastMs) {
+  if (now > lastMs || now < lastMs - DAY_MS) {
     lastMs = now;
     sequence = randomByte() << 2; // below a quarter of the 12 bits, to leave room to count upwards
   } else if (++sequence > 0xfff) {
