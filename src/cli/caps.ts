@@ -27,7 +27,16 @@ import { readAccount } from "../record/workspaces/ledgers.ts";
 import { advance, sum } from "../rules/ledger.ts";
 import type { Overrides } from "../rules/plans.ts";
 import type { Context } from "./context.ts";
-import { CommandError, complain, type OutputOptions, say, table, time, unknownWorkspace } from "./print.ts";
+import {
+  CommandError,
+  complain,
+  type OutputOptions,
+  say,
+  table,
+  time,
+  UsageError,
+  unknownWorkspace,
+} from "./print.ts";
 import { instantOf } from "./time.ts";
 
 const HISTORY_SHOWN = 500;
@@ -185,7 +194,7 @@ function overrideIn(
   now: number,
 ): Override {
   if ([minimum, maximum, fixed, fixedHour].every((value) => value === undefined))
-    throw new CommandError("Nothing to change: give --minimum, --maximum, --fixed, --fixed-hour or --clear.");
+    throw new UsageError("Nothing to change: give --minimum, --maximum, --fixed, --fixed-hour or --clear.");
   if (minimum !== undefined && maximum !== undefined && minimum > maximum)
     throw new CommandError("--minimum must not be larger than --maximum.");
   return {

@@ -8,17 +8,18 @@ import { Keyring } from "../admission/keyring.ts";
 import { Reservations } from "../admission/reserve.ts";
 import { codeOf, messageOf } from "../caught.ts";
 import type { Clock } from "../clock.ts";
-import { type Config, childEnv, homeFolder, loadConfig } from "../config.ts";
+import { type Config, ConfigError, childEnv, homeFolder, loadConfig } from "../config.ts";
 import { type Cell, cellNamed, cellsOf } from "../process/cells.ts";
 import { recordClock } from "../process/recordclock.ts";
 import { expectSecret } from "../process/secret.ts";
 import { postgresAt, redisAt, storeTrouble, UNREACHABLE_EXIT, unreachable } from "../process/unreachable.ts";
 import { connectRecord, type Sql } from "../record/db/connect.ts";
 import { clockTime } from "../record/db/time.ts";
+import { findWorkspace } from "../record/workspaces/workspaces.ts";
 import { tellingFault } from "../redis/anotherserver.ts";
 import { connectRedis } from "../redis/connect.ts";
 import type { RedisClient } from "../redis/scripts.ts";
-import { CommandError, complain } from "./print.ts";
+import { CommandError, complain, unknownWorkspace } from "./print.ts";
 
 const COMMAND_MS_MAX = 10_000;
 
@@ -84,7 +85,7 @@ export async function withContext<T>(
   const config = settings();
   const { databaseUrl, redisUrl, secret } = config;
   if (databaseUrl === null || redisUrl === null)
-    throw new CommandError(
+    throw new ConfigError(
       `There is no running engine in ${homeFolder(config)} (POSTRIDER_HOME), and no settings that name its stores. Start it with \`npm start\`, or set DATABASE_URL and REDIS_URL.`,
     );
   const sql = connectRecord(databaseUrl, "setup", COMMAND_MS_MAX);
@@ -133,10 +134,15 @@ function lackOfTables(error: unknown): CommandError | null {
   );
 }
 
+/** A mistyped id looks like a workspace that has nothing, and what is stored for it helps nobody. */
+export async function expectWorkspace({ sql }: Context, id: string): Promise<void> {
+  if (!(await findWorkspace(sql, id))) throw unknownWorkspace(id);
+}
+
 /** The secret of the engine: what a command makes under another one, no process could use. */
 export async function requireSecret({ config, sql }: Context): Promise<string> {
   if (config.secret === null)
-    throw new CommandError("POSTRIDER_SECRET is not set. Set it to the value that the engine runs with.");
+    throw new ConfigError("POSTRIDER_SECRET is not set. Set it to the value that the engine runs with.");
   await expectSecret(sql, config.secret);
   return config.secret;
 }

@@ -3,7 +3,7 @@ import { fromBits, type Permission, PRESETS } from "../admission/permissions.ts"
 import { cancelScheduled, countScheduled } from "../record/mail/change.ts";
 import { listKeys } from "../record/workspaces/keys.ts";
 import { type Context, requireSecret } from "./context.ts";
-import { CommandError, type OutputOptions, say, table, time } from "./print.ts";
+import { CommandError, type OutputOptions, say, table, time, UsageError } from "./print.ts";
 
 /** So many are counted, and no more. */
 const SCHEDULED_MAX = 100_000;
@@ -24,7 +24,7 @@ export async function create(context: Context, options: CreateKeyOptions) {
   await requireSecret(context);
   const preset = options.preset && PRESETS[options.preset];
   const permissions = options.permission ?? preset?.permissions;
-  if (!permissions) throw new CommandError("A key needs permissions: give --permission or --preset.");
+  if (!permissions) throw new UsageError("A key needs permissions: give --permission or --preset.");
   const name = options.name ?? preset?.name ?? permissions.join(", ");
   const created = await context.keyring.createKey(
     options.workspace,

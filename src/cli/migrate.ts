@@ -1,10 +1,11 @@
 /** `postrider migrate`: brings the schema up to date. */
+import { ConfigError } from "../config.ts";
 import { postgresTrouble } from "../process/unreachable.ts";
 import { connectRecord } from "../record/db/connect.ts";
 import { migrate } from "../record/db/migrate.ts";
 import { clockTime } from "../record/db/time.ts";
 import { settings } from "./context.ts";
-import { CommandError, type OutputOptions, say } from "./print.ts";
+import { type OutputOptions, say } from "./print.ts";
 
 const MIGRATE_MS_MAX = 600_000;
 
@@ -15,7 +16,7 @@ function waiting(name: string): string {
 export async function migrateRecord(options: OutputOptions): Promise<void> {
   const { databaseUrl } = settings();
   if (databaseUrl === null)
-    throw new CommandError(
+    throw new ConfigError(
       "There is no database to migrate. Set DATABASE_URL, or start the engine with `npm start`.",
     );
   const sql = connectRecord(databaseUrl, "setup", MIGRATE_MS_MAX);

@@ -2,7 +2,7 @@
 import { Keyring } from "../admission/keyring.ts";
 import { Reservations } from "../admission/reserve.ts";
 import { codeOf, messageOf } from "../caught.ts";
-import type { Config } from "../config.ts";
+import { type Config, ConfigError } from "../config.ts";
 import { cellsOf } from "../process/cells.ts";
 import { MoveError, type MovePhase, Mover, type MovingCell } from "../process/mover.ts";
 import { recordClock } from "../process/recordclock.ts";
@@ -13,7 +13,7 @@ import { schemaTrouble } from "../record/db/migrate.ts";
 import { clockTime } from "../record/db/time.ts";
 import { connectRedis } from "../redis/connect.ts";
 import { settings } from "./context.ts";
-import { CommandError, complain, type OutputOptions, say } from "./print.ts";
+import { CommandError, complain, type OutputOptions, say, UsageError } from "./print.ts";
 
 const ANSWER_MS_MAX = 30_000;
 const REDIS_MS_MAX = 2_000;
@@ -26,10 +26,10 @@ export async function moveWorkspace(
 ): Promise<void> {
   const { to, abort = false } = options;
   if ((to === undefined) === !abort)
-    throw new CommandError("Give --to CELL to move the workspace, or --abort to undo a move.");
+    throw new UsageError("Give --to CELL to move the workspace, or --abort to undo a move.");
   const config = settings();
   const cells = cellsOf(config);
-  if (cells === null) throw new CommandError("There are no cells: CELLS_FILE is not set. See docs/cells.md.");
+  if (cells === null) throw new ConfigError("There are no cells: CELLS_FILE is not set. See docs/cells.md.");
   const connected = cells.map(({ name, config: own }) => connectCell(name, own));
   const onPhase = (phase: MovePhase) => {
     if (!options.json) complain(`${phase} ...`);

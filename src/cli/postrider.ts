@@ -7,7 +7,7 @@ import { CommanderError } from "commander";
 import { messageOf } from "../caught.ts";
 import { CONFIG_EXIT, ConfigError } from "../config.ts";
 import { StoreUnreachable, UNREACHABLE_EXIT } from "../process/unreachable.ts";
-import { complain } from "./print.ts";
+import { complain, UsageError } from "./print.ts";
 import { makeProgram } from "./program.ts";
 
 const USAGE_EXIT = 2;
@@ -32,5 +32,6 @@ function statusOf(error: unknown): number {
   }
   complain(messageOf(error));
   if (error instanceof StoreUnreachable) return UNREACHABLE_EXIT;
-  return error instanceof ConfigError ? CONFIG_EXIT : 1;
+  if (error instanceof ConfigError) return CONFIG_EXIT;
+  return error instanceof UsageError ? USAGE_EXIT : 1;
 }

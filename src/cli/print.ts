@@ -37,6 +37,9 @@ export function oneLine(text: string): string {
 /** Said in one line, with exit status 1. */
 export class CommandError extends Error {}
 
+/** Options that are missing, or that do not go together: exit status 2, as when Commander refuses them. */
+export class UsageError extends CommandError {}
+
 export function unknownWorkspace(id: string): CommandError {
   return new CommandError(`There is no workspace ${id}. \`postrider workspace list\` lists them.`);
 }

@@ -23,7 +23,7 @@ import { addEndpoint, rotateSecrets, sendTest } from "../webhooks/owner.ts";
 import { eventId, eventNamed } from "../webhooks/payload.ts";
 import { SecretSealer } from "../webhooks/secret.ts";
 import { type Context, requireSecret } from "./context.ts";
-import { CommandError, type OutputOptions, say, table, time, unknownWorkspace } from "./print.ts";
+import { CommandError, type OutputOptions, say, table, time, UsageError, unknownWorkspace } from "./print.ts";
 
 const LINES_SHOWN = 100;
 const FAILED_AT_ONCE_MAX = 5_000;
@@ -150,7 +150,8 @@ export async function attempts(
 export async function replay({ sql, clock }: Context, id: string, options: SendAgainOptions): Promise<void> {
   const { workspace, event, failed, since, until } = options;
   if ([event, failed, since].filter((one) => one !== undefined).length !== 1)
-    throw new CommandError("Give one of --event, --failed and --since.");
+    throw new UsageError("Give one of --event, --failed and --since.");
+  if (until && !since) throw new UsageError("--until needs --since.");
   const key = keyOf(id, options);
   await enabled(await findWebhook(sql, key), key);
   const now = new Date(clock.now());

@@ -11,7 +11,7 @@ import { insertOwner, listWorkspaces, type Workspace } from "../record/workspace
 import { limitsOf, type Overrides, type Plan } from "../rules/plans.ts";
 import type { Context } from "./context.ts";
 import { findUnfinishedMoves } from "./openmoves.ts";
-import { CommandError, type OutputOptions, say, table, unknownWorkspace } from "./print.ts";
+import { type OutputOptions, say, table, UsageError, unknownWorkspace } from "./print.ts";
 
 const PASSWORD_BYTES = 12;
 /** So many held e-mails are counted, and no more. */
@@ -70,7 +70,7 @@ export async function set(
 ) {
   const { plan, limit: limits, eventLog } = options;
   if (plan === undefined && eventLog === undefined && Object.keys(limits).length === 0)
-    throw new CommandError("Nothing to change: give --plan, --limit or --event-log.");
+    throw new UsageError("Nothing to change: give --plan, --limit or --event-log.");
   if (eventLog !== undefined && !(await logEvents(sql, id, eventLog))) throw unknownWorkspace(id);
   const before = await readAccount(sql, id);
   const workspace = await keyring.changeWorkspace(id, { ...(plan && { plan }), limits });

@@ -89,3 +89,39 @@ test("a command says the same, and a wrong word in its place is another matter",
   expect((await postrider("serve", "--rol", "api")).status).toBe(2);
   expect((await postrider("sevre")).status).toBe(2);
 });
+
+test.each([
+  [["workspace", "set", "019a9f3e-5b1c-7d2a-9e41-0c6f2b7d8e90"], "Nothing to change"],
+  [["workspace", "move", "019a9f3e-5b1c-7d2a-9e41-0c6f2b7d8e90"], "Give --to CELL"],
+  [["webhook", "replay", "019a9f3e-5b1c-7d2a-9e41-0c6f2b7d8e90", "--workspace"], "Give one of"],
+  [
+    [
+      "webhook",
+      "replay",
+      "019a9f3e-5b1c-7d2a-9e41-0c6f2b7d8e90",
+      "--failed",
+      "--until",
+      "2026-11-20",
+      "--workspace",
+    ],
+    "--until needs --since",
+  ],
+  [["key", "create", "--workspace"], "A key needs permissions"],
+  [["caps", "set", "--reason", "x", "--by", "ada", "--workspace"], "Nothing to change"],
+  [["caps", "set", "--reason", "x", "--by", "ada", "--clear", "--minimum", "500", "--workspace"], "--clear"],
+])("options that are missing or do not go together are wrong usage: %s", async (words, said) => {
+  const { json, postrider } = commandLine();
+  const { id } = await json<{ id: string }>("workspace", "create", "--name", "Shop", "--plan", "pro");
+  const { status, err } = await postrider(...words, ...(words.at(-1) === "--workspace" ? [id] : []));
+  expect([status, err]).toEqual([2, expect.stringContaining(said)]);
+});
+
+test.each([
+  ["migrate", { DATABASE_URL: "" }, /^There is no database to migrate\. Set DATABASE_URL/],
+  ["workspace list", { REDIS_URL: "" }, /no settings that name its stores/],
+  ["backup FILE", { DATABASE_URL: "" }, /^There is no database\. Set DATABASE_URL/],
+])("a setting that %s lacks is a wrong setting", async (words, settings, said) => {
+  const unset = { ...settings, POSTRIDER_HOME: "/nowhere" };
+  const { status, err } = await commandLine({ settings: unset }).postrider(...words.split(" "));
+  expect([status, err]).toEqual([78, expect.stringMatching(said)]);
+});

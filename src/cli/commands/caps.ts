@@ -1,5 +1,5 @@
 /** `postrider caps`, as it is typed. */
-import { Command, InvalidArgumentError } from "commander";
+import { Command, InvalidArgumentError, Option } from "commander";
 import { CAP_MIN, OVERRIDE_MAX } from "../../rules/plans.ts";
 import { readTime } from "../time.ts";
 import { readAuthor, readReason } from "./authored.ts";
@@ -36,7 +36,15 @@ export function capsCommand(): Command {
     .option("--fixed <n>", "daily cap that replaces the policy, in recipients", readCap)
     .option("--fixed-hour <n>", "hourly cap that replaces the policy, in recipients", readCap)
     .option("--until <time>", "when the override ends: an RFC 3339 time, 12h or 7d; default: never")
-    .option("--clear", "remove the override")
+    .addOption(
+      new Option("--clear", "remove the override").conflicts([
+        "minimum",
+        "maximum",
+        "fixed",
+        "fixedHour",
+        "until",
+      ]),
+    )
     .requiredOption("--reason <text>", "why, for the history", readReason)
     .requiredOption("--by <name>", "who, for the history", readAuthor)
     .option("--json", "print JSON")
