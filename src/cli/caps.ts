@@ -14,6 +14,7 @@ import { readPolicy } from "../capacity/policyfile.ts";
 import { sayCount } from "../capacity/report/words.ts";
 import { messageOf } from "../caught.ts";
 import type { Config } from "../config.ts";
+import { keysOf } from "../names.ts";
 import {
   type CapacityRow,
   type CapChangeRow,
@@ -167,15 +168,17 @@ export async function set(context: Context, options: SetOptions) {
   say(options, { cap_day: capDay, cap_hour: capHour, override }, lines.join("\n"));
 }
 
-/** A limit of the workspace goes before everything that `caps set` says. */
+const CAP_LIMITS = { cap_day: "daily", cap_hour: "hourly" } as const;
+
+/** A limit of the workspace goes before what `caps set` says of the same cap. */
 function ineffectiveUnder(limits: Overrides, id: string): string[] {
-  const fixed = (["cap_day", "cap_hour"] as const).filter((name) => limits[name] !== undefined);
-  if (fixed.length === 0) return [];
-  const restore = fixed.map((name) => `--limit ${name}=default`).join(" ");
-  return [
-    `\`caps set\` has no effect: the workspace has its own limit of ${fixed.join(" and ")}. ` +
-      `Remove it with \`postrider workspace set ${id} ${restore}\`.`,
-  ];
+  return keysOf(CAP_LIMITS)
+    .filter((name) => limits[name] !== undefined)
+    .map(
+      (name) =>
+        `\`caps set\` has no effect on the ${CAP_LIMITS[name]} cap: the workspace has its own limit of ${name}. ` +
+        `Remove it with \`postrider workspace set ${id} --limit ${name}=default\`.`,
+    );
 }
 
 function overrideText({ minimum, maximum, fixed, fixedHour, until, by, reason }: Override): string {

@@ -79,10 +79,14 @@ test(
       [5_000, "Ada"],
     ]);
     const idle = await postrider("caps", "set", "--workspace", ws.id, "--minimum", "5000", ...said);
-    expect(idle.out).toContain("has no effect: the workspace has its own limit of cap_day.");
+    expect(idle.out).toContain("has no effect on the daily cap: the workspace has its own limit of cap_day.");
     expect(idle.out).toContain(`postrider workspace set ${ws.id} --limit cap_day=default`);
     const shown = await postrider("caps", "show", "--workspace", ws.id);
     expect(shown.out).toContain("override: 700 a day, by operator: a limit of the workspace\n");
+    await postrider("workspace", "set", ws.id, "--limit", "cap_day=default", "--limit", "cap_hour=70");
+    const half = await postrider("caps", "set", "--workspace", ws.id, "--fixed", "5000", ...said);
+    expect(half.out).toMatch(/^Caps: 5000 a day, 70 an hour\.\n`caps set` has no effect on the hourly cap: /);
+    expect(half.out).not.toContain("daily");
     const refused = await postrider("caps", "set", "--workspace", ws.id, "--fixed", "49", ...said);
     expect(refused).toMatchObject({ status: 1, err: expect.stringContaining("from 50 to") });
   },
