@@ -10,12 +10,14 @@ import type { Readable, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
 import { codeOf, messageOf } from "../caught.ts";
+import { ConfigError } from "../config.ts";
 import { postgresTrouble } from "../process/unreachable.ts";
 import { connectRecord } from "../record/db/connect.ts";
 import { DumpError, type DumpSummary, dump, restore } from "../record/db/dump.ts";
 import { clockTime } from "../record/db/time.ts";
 import { connectRedis, mastersOf } from "../redis/connect.ts";
 import { settings } from "./context.ts";
+import { expectReadable, whyUnwritable } from "./files.ts";
 import { CommandError, complain, type OutputOptions, say } from "./print.ts";
 
 /** As a file: stdout of a backup, stdin of a restore. */
@@ -26,7 +28,7 @@ const REDIS_MS_MAX = 5_000;
 export async function writeBackup(file: string, options: OutputOptions): Promise<void> {
   const url = databaseUrl();
   if (file === STANDARD) {
-    const { rows, tables } = await told(url, () => write(url, process.stdout));
+    const { rows, tables } = await told(url, () => write(url, process.stdout, "stdout"));
     complain(`Wrote ${rows} rows of ${tables} tables.`);
     return;
   }
@@ -35,7 +37,8 @@ export async function writeBackup(file: string, options: OutputOptions): Promise
   const part = `${file}.${randomUUID().slice(0, 8)}.part`;
   const summary = await told(url, () =>
     removedUnlessDone(part, async () => {
-      const summary = await write(url, createWriteStream(part, { flags: "wx", mode: 0o600, flush: true }));
+      const out = createWriteStream(part, { flags: "wx", mode: 0o600, flush: true });
+      const summary = await write(url, out, file);
       await rename(part, file);
       return summary;
     }),
@@ -86,7 +89,7 @@ async function removedUnlessDone<T>(part: string, work: () => Promise<T>): Promi
   }
 }
 
-async function write(url: string, out: Writable): Promise<DumpSummary> {
+async function write(url: string, out: Writable, name: string): Promise<DumpSummary> {
   let fault: unknown = null;
   out.once("error", (error) => {
     fault = error;
@@ -101,12 +104,14 @@ async function write(url: string, out: Writable): Promise<DumpSummary> {
     return summary;
   } catch (error) {
     zipped.destroy();
-    throw fault === null ? error : new CommandError(`The backup cannot be written: ${messageOf(fault)}.`);
+    throw fault === null ? error : new CommandError(whyUnwritable(name, fault));
   }
 }
 
 export async function restoreBackup(file: string, options: OutputOptions): Promise<void> {
   const url = databaseUrl();
+  // before anything tells to empty a Redis that may be in use
+  if (file !== STANDARD) expectReadable(file);
   await expectEmptyRedis();
   const sql = connectRecord(url, "setup", RESTORE_MS_MAX);
   try {
@@ -160,6 +165,6 @@ async function expectEmptyRedis(): Promise<void> {
 function databaseUrl(): string {
   const { databaseUrl } = settings();
   if (databaseUrl === null)
-    throw new CommandError("There is no database. Set DATABASE_URL, or start the engine with `npm start`.");
+    throw new ConfigError("There is no database. Set DATABASE_URL, or start the engine with `npm start`.");
   return databaseUrl;
 }

@@ -34,6 +34,7 @@ test.each([
   ["domain add --key", (file: string) => ["domain", "add", "example.com", "--key", file, ...ofWorkspace]],
   ["automation apply", (file: string) => ["automation", "apply", file, ...ofWorkspace]],
   ["caps evidence import", (file: string) => ["caps", "evidence", "import", file]],
+  ["restore, before it tells to empty Redis", (file: string) => ["restore", file]],
 ])("%s", async (_, commandFor) => {
   expect(await refusalOf(...commandFor(missing))).toContain(`There is no file ${missing}.`);
   expect(await refusalOf(...commandFor(folder))).toContain(`${folder} is a folder.`);
@@ -47,4 +48,9 @@ test("contact export, which writes one", async () => {
   expect(await refusalOf("contact", "export", folder, ...ofAudience)).toBe(
     `${folder} cannot be written: it is a folder.\n`,
   );
+});
+
+test("backup, which writes one", async () => {
+  const file = join(missing, "postrider.backup.gz");
+  expect(await refusalOf("backup", file)).toBe(`${file} cannot be written: there is no folder ${missing}.\n`);
 });
