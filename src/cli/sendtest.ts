@@ -1,7 +1,7 @@
 /** `postrider send-test`: sends one e-mail over the usual route and prints the SMTP conversation. */
 import { type Mailbox, parseMailbox } from "../address.ts";
 import { messageOf } from "../caught.ts";
-import type { Config } from "../config.ts";
+import { type Config, ConfigError } from "../config.ts";
 import { Signer } from "../delivery/signer.ts";
 import { readSmarthost } from "../delivery/smarthost.ts";
 import { receiversOf, sendByHand, type WireLine } from "../delivery/testmail.ts";
@@ -10,7 +10,7 @@ import { newId } from "../ids.ts";
 import { compose } from "../message/compose.ts";
 import { messageIdOf } from "../record/mail/emails.ts";
 import type { Peer } from "../smtp/conversation.ts";
-import { type Context, requireSecret, settings, withContext } from "./context.ts";
+import { type Context, expectWorkspace, requireSecret, settings, withContext } from "./context.ts";
 import { CommandError, complain, type OutputOptions, oneLine, print, say } from "./print.ts";
 
 type SendTestOptions = OutputOptions & { to: Mailbox; from?: Mailbox; workspace?: string };
@@ -20,7 +20,13 @@ const ARROW = { us: "->", them: "<-", note: "--" } as const;
 /** Without a workspace no store is needed. */
 export async function sendTest(options: SendTestOptions): Promise<void> {
   if (options.workspace === undefined) await send(settings(), null, options);
-  else await withContext((context) => send(context.config, context, options), { isLong: true });
+  else
+    await withContext((context) => sendFrom(context, options.workspace as string, options), { isLong: true });
+}
+
+async function sendFrom(context: Context, workspaceId: string, options: SendTestOptions): Promise<void> {
+  await expectWorkspace(context, workspaceId);
+  await send(context.config, context, options);
 }
 
 async function send(config: Config, context: Context | null, options: SendTestOptions): Promise<void> {
@@ -100,6 +106,6 @@ async function peersFor(config: Config, context: Context | null, domain: string)
     throw new CommandError(`No host accepts mail for ${domain}: ${(found as { text: string }).text}`);
   }
   if (config.smtpUrl === null)
-    throw new CommandError("SMTP_URL is not set. Set it to the smarthost that takes the mail.");
+    throw new ConfigError("SMTP_URL is not set. Set it to the smarthost that takes the mail.");
   return [readSmarthost(config.smtpUrl, config).peer];
 }

@@ -13,7 +13,7 @@ import {
   TRANSACTIONAL,
 } from "../rules/stream.ts";
 import type { Context } from "./context.ts";
-import { CommandError, type OutputOptions, say, table, unknownWorkspace } from "./print.ts";
+import { CommandError, type OutputOptions, say, table, UsageError, unknownWorkspace } from "./print.ts";
 
 type StreamOf = OutputOptions & { workspace: string };
 type ChangeOptions = StreamOf & { reservedShare?: number; pool?: string | false };
@@ -38,7 +38,7 @@ export async function create(context: Context, name: string, options: CreateOpti
 export async function change(context: Context, name: string, options: ChangeOptions): Promise<void> {
   const { reservedShare, pool } = options;
   if (reservedShare === undefined && typeof pool !== "string" && pool !== false)
-    throw new CommandError("Nothing to change: give --reserved-share, --pool or --no-pool.");
+    throw new UsageError("Nothing to change: give --reserved-share, --pool or --no-pool.");
   let changed: StreamDefinition | undefined;
   await save(context, options, (known) => {
     const before = definitionOf(name, known);
@@ -120,6 +120,7 @@ async function save(
 }
 
 function definitionOf(name: string, known: StreamDefinitions): StreamDefinition {
+  if (isBuiltIn(name)) throw new CommandError(`${name} is built in: it cannot be changed or deleted.`);
   const found = isDefined(name, known) ? known[name] : undefined;
   if (!found)
     throw new CommandError(

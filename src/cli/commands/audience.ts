@@ -1,5 +1,6 @@
 /** `postrider audience create`, as it is typed. */
 import { Command } from "commander";
+import { readDisplayName } from "./authored.ts";
 import { runsWithStores } from "./runs.ts";
 import { readId } from "./workspace.ts";
 
@@ -11,7 +12,7 @@ export function audienceCommand(): Command {
     .command("create")
     .description("create an audience")
     .requiredOption("--workspace <id>", "the workspace", readId)
-    .requiredOption("--name <name>", "a display name")
+    .requiredOption("--name <name>", "a display name", readDisplayName)
     .option("--double-opt-in", "new contacts must confirm by e-mail (double opt-in)")
     .option("--json", "print JSON")
     .action(runsWithStores(actions, "create"));

@@ -1,6 +1,7 @@
 /** `postrider key`, as it is typed. */
 import { Command, InvalidArgumentError, Option } from "commander";
 import { isPermission, PERMISSIONS, type Permission, PRESETS } from "../../admission/permissions.ts";
+import { readDisplayName } from "./authored.ts";
 import { runsWithStores } from "./runs.ts";
 import { readId } from "./workspace.ts";
 
@@ -21,7 +22,7 @@ export function keyCommand(): Command {
     .option("--audience <ids>", "limit the key to these audiences: ids, comma-separated", (text) =>
       text.split(",").map(readId),
     )
-    .option("--name <name>", "a display name")
+    .option("--name <name>", "a display name", readDisplayName)
     .option(
       "--stream <name>",
       "the stream of mail that names none: transactional (the default), bulk, or a stream of the workspace",

@@ -27,7 +27,10 @@ export function runs<Module>(load: Load<Module>, name: NamesOf<Module, CommandAc
   };
 }
 
-/** For a command that works with Postgres and Redis. `isLong`: it may take longer than ten seconds. */
+/**
+ * For a command that works with Postgres and Redis; a workspace that it is about exists. `isLong`: it may
+ * take longer than ten seconds.
+ */
 export function runsWithStores<Module>(
   load: Load<Module>,
   name: NamesOf<Module, CommandWithStores>,
@@ -36,8 +39,12 @@ export function runsWithStores<Module>(
   return async (...given: unknown[]): Promise<void> => {
     const read = await argumentsOf(given);
     const act = (await load())[name] as (context: Context, ...given: unknown[]) => Promise<void>;
-    const { withContext } = await import("../context.ts");
-    await withContext((context) => act(context, ...read), how);
+    const { expectWorkspace, withContext } = await import("../context.ts");
+    const { workspace } = read.at(-2) as { workspace?: string };
+    await withContext(async (context) => {
+      if (workspace !== undefined) await expectWorkspace(context, workspace);
+      await act(context, ...read);
+    }, how);
   };
 }
 

@@ -1,8 +1,7 @@
 /** `postrider send-test`, as it is typed. */
-import { Command, InvalidArgumentError } from "commander";
-import { type Mailbox, parseMailbox } from "../../address.ts";
+import { Command } from "commander";
 import { runs } from "./runs.ts";
-import { readId } from "./workspace.ts";
+import { readId, readMailbox } from "./workspace.ts";
 
 const actions = () => import("../sendtest.ts");
 
@@ -16,10 +15,4 @@ export function sendTestCommand(): Command {
     .option("--workspace <id>", "sign with the DKIM keys of this workspace", readId)
     .option("--json", "print JSON")
     .action(runs(actions, "sendTest"));
-}
-
-function readMailbox(text: string): Mailbox {
-  const mailbox = parseMailbox(text);
-  if (!mailbox) throw new InvalidArgumentError("It must be an address, such as a@example.com.");
-  return mailbox;
 }

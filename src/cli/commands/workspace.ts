@@ -1,9 +1,11 @@
 /** `postrider workspace`, as it is typed. */
 
 import { Command, InvalidArgumentError } from "commander";
+import { type Mailbox, parseMailbox } from "../../address.ts";
 import { isUuid } from "../../ids.ts";
 import { isOneOf, keysOf } from "../../names.ts";
 import { CAP_MIN, isPlan, limitsOf, OVERRIDE_MAX, PLANS, type Plan } from "../../rules/plans.ts";
+import { readDisplayName, readReason } from "./authored.ts";
 import { runs, runsWithStores } from "./runs.ts";
 
 const actions = () => import("../workspace.ts");
@@ -17,9 +19,13 @@ export function workspaceCommand(): Command {
   command
     .command("create")
     .description("create a workspace, and an owner if an address is given")
-    .requiredOption("--name <name>", "a display name")
+    .requiredOption("--name <name>", "a display name", readDisplayName)
     .requiredOption("--plan <plan>", `one of ${PLANS.join(", ")}`, readPlan)
-    .option("--owner-email <email>", "create an owner with this address; the password is shown once")
+    .option(
+      "--owner-email <email>",
+      "create an owner with this address; the password is shown once",
+      (text) => readMailbox(text).address,
+    )
     .option("--json", "print JSON")
     .action(runsWithStores(actions, "create"));
   command
@@ -45,14 +51,14 @@ export function workspaceCommand(): Command {
     .command("suspend")
     .description("stop a workspace at once: its keys get 403 and its mail is held")
     .argument("<id>", "the id of the workspace", readId)
-    .option("--reason <text>", "stored with the workspace; only operators see it")
+    .option("--reason <text>", "stored with the workspace; only operators see it", readReason)
     .option("--json", "print JSON")
     .action(runsWithStores(actions, "suspend"));
   command
     .command("resume")
     .description("let a suspended workspace go on: held mail is sent, within the caps")
     .argument("<id>", "the id of the workspace", readId)
-    .option("--reason <text>", "printed by this command; only operators see it")
+    .option("--reason <text>", "printed by this command; only operators see it", readReason)
     .option("--json", "print JSON")
     .action(runsWithStores(actions, "resume"));
   command
@@ -90,6 +96,12 @@ export function readId(text: string): string {
   if (!isUuid(text))
     throw new InvalidArgumentError("It must be a UUID, such as 019a9f3e-5b1c-7d2a-9e41-0c6f2b7d8e90.");
   return text.toLowerCase();
+}
+
+export function readMailbox(text: string): Mailbox {
+  const mailbox = parseMailbox(text);
+  if (!mailbox) throw new InvalidArgumentError("It must be an address, such as a@example.com.");
+  return mailbox;
 }
 
 function readLimit(text: string, limits: Record<string, number | null>): Record<string, number | null> {
