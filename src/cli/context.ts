@@ -115,7 +115,7 @@ export async function withContext<T>(
       messageOf(storeTrouble(error, stores) ?? error ?? unreachable(stores.redis));
     return await run({ config, sql, connectCommits, redis, keyring, reservations, clock, whyNoRedis });
   } catch (error) {
-    throw storeTrouble(error, stores) ?? lackOfTables(error) ?? error;
+    throw storeTrouble(error, stores) ?? lackOfTables(error) ?? lackOfRights(error) ?? error;
   } finally {
     clearTimeout(late);
     await sql.end({ timeout: 1 });
@@ -132,6 +132,24 @@ function lackOfTables(error: unknown): CommandError | null {
   return new CommandError(
     `The database lacks tables of this version: ${messageOf(error)}. Run \`postrider migrate\`.`,
   );
+}
+
+/** Of Postgres: the user may not, or the server is a standby. */
+const NOT_PERMITTED = "42501";
+const READ_ONLY = "25006";
+
+/** null: the error is about something else. */
+function lackOfRights(error: unknown): CommandError | null {
+  const code = codeOf(error);
+  if (code === NOT_PERMITTED)
+    return new CommandError(
+      `The user of DATABASE_URL lacks a right: ${messageOf(error)}. Run ops/postgres-roles.sql in this database.`,
+    );
+  if (code === READ_ONLY)
+    return new CommandError(
+      `Postgres accepts no writes: ${messageOf(error)}. Name the primary in DATABASE_URL.`,
+    );
+  return null;
 }
 
 /** A mistyped id looks like a workspace that has nothing, and what is stored for it helps nobody. */

@@ -104,7 +104,11 @@ const REDIS_NAMES = /^(MaxRetriesPerRequestError|ClusterAllFailedError|AbortErro
 const REDIS_SILENT = /^(Command timed out|Socket timeout)/;
 const REDIS_MESSAGES = /^(Command timed out|Socket timeout|Connection is closed|connect ETIMEDOUT)/;
 const NOT_LET_IN = /^(NOAUTH|WRONGPASS|NOPERM|ERR AUTH)/;
+/** It has let us in. */
+const NO_RIGHT = /^NOPERM/;
 const REDIS_REFUSES = /^(NOAUTH|WRONGPASS|NOPERM|ERR AUTH|LOADING|CLUSTERDOWN|MASTERDOWN)/;
+
+const REDIS_RIGHTS = "~* &* +@all -@admin -@dangerous +info";
 
 const SILENT = "does not answer. Is it overloaded or cut off?";
 
@@ -120,6 +124,8 @@ function why({ name, setting }: Store, error: unknown): string {
   if (NO_WAY.test(code) || /^connect ETIMEDOUT/.test(message))
     return "does not answer. Is the address right, and does a firewall let us through?";
   if (LOST.test(code)) return "closed the connection. Is it restarting?";
+  if (NO_RIGHT.test(message))
+    return `refuses a command: ${message}. Give the user of ${setting} the rights ${REDIS_RIGHTS}.`;
   if (NOT_ALLOWED.test(code) || NOT_LET_IN.test(message))
     return `refuses the login: ${message}. Check the user and the password in ${setting}.`;
   if (BAD_PARAMETER.test(code)) return `refuses a parameter of ${setting}: ${message}.`;
