@@ -6,6 +6,7 @@ import {
   type Arguments,
   Context,
   CycleTag,
+  Drop,
   ForTag,
   type Liquid,
   LiquidError,
@@ -16,6 +17,7 @@ import {
   Token,
   TokenKind,
   TypeGuards,
+  toValue,
   Value,
 } from "liquidjs";
 import type { Meter } from "./meter.ts";
@@ -26,6 +28,8 @@ const MISSING_UNITS = 2_000;
 const NAME_CHARS_PER_UNIT = 16;
 /** Of the name of a field, or of the path of one. */
 export const FIELD_NAME_CHARS_MAX = 1_000;
+/** `forloop.name` holds all that stands behind `for`, and is part of each comparison with `forloop`. */
+const LOOP_NAME_CHARS_MAX = 100;
 const SPLIT_UNITS_PER_CHAR = 10;
 const ITEM_UNITS = 2;
 const RANGE_UNITS_PER_NUMBER = 5;
@@ -36,10 +40,11 @@ type Emitter = { write(value: unknown): void; readonly buffer: string };
 
 /**
  * First in a path: the rest is not a way through the variables, but the bounds of a range, a list to go
- * through, or what the library makes text or a number of.
+ * through, a number, or what the library makes text of.
  */
 const RANGE = Symbol("range");
 const LIST = Symbol("list");
+const NUMBER = Symbol("number");
 const SCALAR = Symbol("scalar");
 
 export class PaidContext extends Context {
@@ -56,10 +61,18 @@ export class PaidContext extends Context {
     return new PaidContext(scope, this.liquid as Liquid, this.meter);
   }
 
+  /** Of loops. */
+  override push(scope: object): number {
+    const [drop] = Object.values(scope) as unknown[];
+    if (drop instanceof Drop && "name" in drop) drop.name = String(drop.name).slice(0, LOOP_NAME_CHARS_MAX);
+    return super.push(scope);
+  }
+
   override _get(path: Path): IterableIterator<unknown> {
     const [first, low, high] = path as unknown[];
     if (first === RANGE) return just(this.#range(Number(this.#scalar(low)), Number(this.#scalar(high))));
     if (first === LIST) return just(this.#list(low));
+    if (first === NUMBER) return just(numberOf(this.#scalar(low)));
     if (first === SCALAR) return just(this.#scalar(low));
     this.#payName(first);
     return super._get(path);
@@ -75,7 +88,7 @@ export class PaidContext extends Context {
     this.#payName(name);
     const value: unknown = super.readProperty(scope, name);
     if (value === undefined) this.meter.use(MISSING_UNITS);
-    else if (name === "size") this.meter.use(Number(value) * KEY_UNITS);
+    else if (name === "size" && isCounted(scope)) this.meter.use((value as number) * KEY_UNITS);
     return value;
   }
 
@@ -111,6 +124,19 @@ export class PaidContext extends Context {
   }
 }
 
+/** Of an object whose `size` is no field of its own, the library counts the fields. */
+function isCounted(scope: unknown): boolean {
+  return scope !== null && typeof scope === "object" && !Object.hasOwn(scope, "size");
+}
+
+/**
+ * What the library takes for a number, as one. It compares and divides what it is given, and would read a
+ * long text anew each time.
+ */
+export function numberOf(value: unknown): unknown {
+  return value === undefined ? value : Number(toValue(value));
+}
+
 function* just(value: unknown): IterableIterator<unknown> {
   yield* [];
   return value;
@@ -137,7 +163,7 @@ export function prepare(template: Template): number {
     template.collection = new PathToken(template.collection, LIST, [template.collection]) as never;
     const { hash } = template instanceof ForTag ? template.hash : template.args;
     for (const [name, token] of Object.entries(hash))
-      if (token) hash[name] = new PathToken(token, SCALAR, [token]) as never;
+      if (token) hash[name] = new PathToken(token, NUMBER, [token]) as never;
   }
   if (template instanceof CycleTag) groupByScalar(template as unknown as { group?: Token });
   let chars = template.token.size();

@@ -26,6 +26,8 @@ const COMPARED_ITEM_UNITS = 200;
 const STEPS_PER_UNIT = 4;
 /** Of a number, of true, and of an object, which is written as its kind. */
 const SCALAR_CHARS_MAX = 25;
+/** `forloop`, which the library writes as JSON to compare it; `empty` and `blank` cost nothing. */
+const LOOP_UNITS = 500;
 const DATE_CHARS_MAX = 500;
 /** Names of days and months, and local formats, are looked up in tables of the language. */
 const NAMED_DATE_UNITS = 15_000;
@@ -69,7 +71,11 @@ function payWhole(meter: Meter, value: unknown, chars: number, items: number): v
     return;
   }
   meter.use(ITEM_UNITS);
-  if (value === null || typeof value !== "object" || value instanceof Drop) return;
+  if (value === null || typeof value !== "object") return;
+  if (value instanceof Drop) {
+    if ("name" in value) meter.use(LOOP_UNITS);
+    return;
+  }
   if (Array.isArray(value)) {
     meter.use(value.length * items);
     for (const item of value) payWhole(meter, item, chars, items);

@@ -29,9 +29,12 @@ export class Meter {
     return this.#used;
   }
 
-  /** The library's own filters count here too, and may hand over what is no number. */
+  /**
+   * The library's own filters count here too, and may hand over what a template gave them: a text would be
+   * added as one, and "1e-9" made the sum so small that it never grew again.
+   */
   use(units: number): void {
-    if (!(units > 0)) return;
+    if (typeof units !== "number" || !(units > 0)) return;
     this.#used += units;
     if (this.#used <= this.#most) return;
     this.#used = this.#most + 1;

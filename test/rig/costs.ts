@@ -34,13 +34,13 @@ function refusable(work: () => void): void {
 }
 
 const pieces = fc.constantFrom(
-  ..."a|ab|a |<|<a>|<script>|<!--|&|&amp;|\"|'|-|.|,|\n|\r\n|é|ß|İ|中|😀|\u0301|%C3%A9|%|0|1e9|\\|[|{|x.|\t\n |a.b|=|%B|%c|%9N|aaaaaaaab".split(
+  ..."a|ab|a |0|<|<a>|<script>|<!--|&|&amp;|\"|'|-|.|,|\n|\r\n|é|ß|İ|中|😀|\u0301|%C3%A9|%|0|1e9|\\|[|{|x.|\t\n |a.b|=|%B|%c|%9N|aaaaaaaab".split(
     "|",
   ),
 );
 const sizes = fc.constantFrom(0, 1, 3, 30, 300, 3_000, 30_000, 200_000);
 const long = fc
-  .tuple(pieces, sizes, fc.constantFrom("", "a", "b", "~"))
+  .tuple(pieces, sizes, fc.constantFrom("", "a", "b", "~", "150000"))
   .map(([piece, size, end]) => piece.repeat(Math.ceil(size / piece.length)) + end);
 const scalar = fc.oneof(
   fc.constantFrom(null, true, false, 0, -1, 1, 2.5, 1e9, -1e9, 1e308, Number.MAX_SAFE_INTEGER, 2 ** 53),
@@ -69,7 +69,11 @@ const object = fc
   .map((size) => Object.fromEntries(Array.from({ length: size }, (_, n) => [`k${n}`, n])));
 /** Many filters write a list as one text, with all that its items hold. */
 const wrapped = long.map((text) => [text]);
-const value = fc.oneof({ weight: 4, arbitrary: long }, wrapped, list, nested, object, scalar);
+/** Names that the language gives a meaning to, and that an object may have all the same. */
+const misnamed = fc
+  .tuple(long, fc.constantFrom("size", "first", "last", "length", "name", "index"))
+  .map(([text, name]) => ({ [name]: text }));
+const value = fc.oneof({ weight: 4, arbitrary: long }, wrapped, list, nested, object, misnamed, scalar);
 const argument = fc.oneof(long, wrapped, scalar, scalar, list, object);
 
 const looped = (body: string): string =>
@@ -94,7 +98,7 @@ export function filterCase(name: string): fc.Arbitrary<CostCase> {
 const CHAINS = ["", "", " | size", " | join: a0", ' | default: ""'];
 
 const expressions = fc.constantFrom(
-  ..."v|w|v.size|v.a.b|w[v]|v.first|'x'|1|(1..9)|(1..v)|(w..v)|nobody|v == w|v contains w|v < w|w == empty|v or w and v|not v|blank".split(
+  ..."v|w|v.size|v.a.b|w[v]|v.first|'x'|1|(1..9)|(1..v)|(w..v)|nobody|v == w|v contains w|v < w|w == empty|v or w and v|not v|blank|forloop|forloop == v|v.length".split(
     "|",
   ),
   Array(300).fill("v").join(" and "),
