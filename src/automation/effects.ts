@@ -24,6 +24,8 @@ import { OwnEmails, writeStepEmail } from "./stepemail.ts";
 
 const TAG_ENTRY_BYTES = 500;
 const EMAILS_BYTES_MAX = 16 * 1024 * 1024;
+/** At hand together. */
+const TEMPLATES_MAX = 10;
 /** Well within the lease of the runs: what refuses every mail is not asked about each of them. */
 const HALVING_MS_MAX = 4_000;
 
@@ -82,9 +84,34 @@ export class Effects {
     return { results, isRefused };
   }
 
-  /** The mails of one workspace are submitted together, as far as they fit into memory. */
+  /** Compiled templates take up to 9 MB each. */
   async #send(workspaceId: string, sends: readonly SendEffect[], results: Results): Promise<void> {
-    const refs = sends.flatMap(({ move }) => move.send.template ?? []);
+    const byTemplate = new Map<string, SendEffect[]>();
+    for (const send of sends) {
+      const ref = send.move.send.template ?? "";
+      const some = byTemplate.get(ref);
+      if (some) some.push(send);
+      else byTemplate.set(ref, [send]);
+    }
+    for (let rest = [...byTemplate]; rest.length > 0; rest = rest.slice(TEMPLATES_MAX)) {
+      const some = rest.slice(0, TEMPLATES_MAX);
+      const refs = some.map(([ref]) => ref).filter((ref) => ref !== "");
+      await this.#sendSome(
+        workspaceId,
+        refs,
+        some.flatMap(([, these]) => these),
+        results,
+      );
+    }
+  }
+
+  /** The mails of one workspace are submitted together, as far as they fit into memory. */
+  async #sendSome(
+    workspaceId: string,
+    refs: readonly string[],
+    sends: readonly SendEffect[],
+    results: Results,
+  ): Promise<void> {
     const saved =
       refs.length === 0 ? new Map<string, Shelved>() : await this.#parts.templates.fetch(workspaceId, refs);
     let written: StepEmail[] = [];

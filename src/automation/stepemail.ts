@@ -141,7 +141,7 @@ export class OwnEmails {
     if (!isOwn(send)) return null;
     const known = this.#kept.get(send);
     if (known) this.#kept.delete(send);
-    const one = known ?? { compiled: compileSend(send), bytes: bytesOf(send) };
+    const one = known ?? kept(send);
     this.#kept.set(send, one);
     if (!known) this.#bytes += one.bytes;
     for (const [oldest, { bytes }] of this.#kept) {
@@ -153,8 +153,9 @@ export class OwnEmails {
   }
 }
 
-function bytesOf({ subject = "", html = "", text = "" }: SendStep): number {
-  return [subject, html, text].reduce((sum, source) => sum + compiledBytes(source), 0);
+function kept(send: SendStep): { compiled: Compiled; bytes: number } {
+  const compiled = compileSend(send);
+  return { compiled, bytes: compiledBytes([send.subject, send.html, send.text], compiled.units) };
 }
 
 function sendsOf(steps: readonly AutomationStep[]): SendStep[] {

@@ -14,6 +14,8 @@ import { faultOf } from "./parse.ts";
 const PART_BYTES_MAX = 2 * 1024 * 1024;
 const REQUEST_OUTPUT_BYTES_MAX = 4 * 1024 * 1024;
 
+export const TOO_MUCH_TOGETHER = "the templates of this request do too much work together";
+
 /** What the templates of one request, or of one step of a run, may take. */
 export class RenderBudget {
   /** The time that `now` stands for in a template. */
@@ -28,12 +30,15 @@ export class RenderBudget {
 
   /** For the next e-mail. */
   meter(): Meter {
-    if (this.#unitsLeft < EMAIL_UNITS_MAX)
-      return new Meter(this.#unitsLeft, "the templates of this request do too much work together");
+    if (this.#unitsLeft < EMAIL_UNITS_MAX) return new Meter(this.#unitsLeft, TOO_MUCH_TOGETHER);
     return new Meter(
       EMAIL_UNITS_MAX,
       `an e-mail's template may do ${EMAIL_UNITS_MAX} units of work at most: shorten its loops, lists or texts`,
     );
+  }
+
+  get isSpent(): boolean {
+    return this.#unitsLeft === 0;
   }
 
   takeWork(units: number): void {

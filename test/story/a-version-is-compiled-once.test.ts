@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { TemplateCache } from "../../src/template/cache.ts";
+import { TemplateFault } from "../../src/template/fault.ts";
+import { RenderBudget } from "../../src/template/render.ts";
 import { services } from "../rig/services.ts";
 import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
@@ -44,6 +46,38 @@ test("and what was not used for long is given up", async () => {
   expect((await templates.fetch(ws.id, ["small"])).get("small")).toBe(first);
   for (const name of large) await templates.fetch(ws.id, [name]);
   expect((await templates.fetch(ws.id, ["small"])).get("small")).not.toBe(first);
+}, 30_000);
+
+test.each([
+  ["values", `{% cycle ${"1,".repeat(1_900)}1 %}`.repeat(19)],
+  ["conditions", `{% if ${"a and ".repeat(640)}a %}{% endif %}`.repeat(20)],
+  ["statements", `{% liquid\n${"echo a\n".repeat(550)}%}`.repeat(8)],
+])(
+  "few are kept of those that take much for their length: %s",
+  async (shape, html) => {
+    const templates = new TemplateCache(api.sql, 2_000);
+    const names = Array.from({ length: 12 }, (_, n) => `${shape}-${n}`);
+    await Promise.all(names.map((name) => put(name, html)));
+    const fetched = async (name: string) => (await templates.fetch(ws.id, [name])).get(name);
+    const first = await fetched(names[0] as string);
+    for (const name of names) await fetched(name);
+    expect(await fetched(names[0] as string)).not.toBe(first);
+  },
+  30_000,
+);
+
+test("a request compiles no more than it may use", async () => {
+  const templates = new TemplateCache(api.sql, 2_000);
+  const names = Array.from({ length: 20 }, (_, n) => `together-${n}`);
+  await Promise.all(names.map((name) => put(name, LARGE)));
+  const found = await templates.fetch(ws.id, names, new RenderBudget(0));
+  const compiled = names.filter((name) => !(found.get(name) instanceof TemplateFault));
+  expect(found.size).toBe(names.length);
+  expect(compiled.length).toBeGreaterThan(0);
+  expect(compiled.length).toBeLessThan(10);
+  expect(compiled).toEqual(names.slice(0, compiled.length));
+  const again = await templates.fetch(ws.id, names, new RenderBudget(0));
+  expect(names.filter((name) => !(again.get(name) instanceof TemplateFault))).toEqual(compiled);
 }, 30_000);
 
 test("nobody finds what is not theirs, or not there", async () => {
