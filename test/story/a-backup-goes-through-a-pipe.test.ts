@@ -50,12 +50,12 @@ test("what is written to stdout is read from stdin", async () => {
 test.each([
   ["the disk of stdout is full", "- > /dev/full", "ENOSPC"],
   ["nobody reads it", "- | true", "EPIPE"],
-  ["its folder does not exist", "/nowhere/postrider.gz", "ENOENT"],
-])("when %s, a backup says so and ends", async (_, where, code) => {
+  ["its folder does not exist", "/nowhere/postrider.gz", "there is no folder /nowhere"],
+])("when %s, a backup says so and ends", async (_, where, why) => {
   const env = { PATH: process.env.PATH, DATABASE_URL: stage.databaseUrl, REDIS_URL: stage.redisUrl };
   const command = `set -o pipefail; "$0" "$1" backup ${where}`;
   const child = spawn("bash", ["-c", command, process.execPath, POSTRIDER], { env });
   const said = text(child.stderr as Readable);
   const [status] = await once(child, "close");
-  expect([status, await said]).toEqual([1, expect.stringMatching(`cannot be written: .*${code}`)]);
+  expect([status, await said]).toEqual([1, expect.stringMatching(`cannot be written: .*${why}`)]);
 });
