@@ -3,48 +3,30 @@
  * Postgres of either side ends: the workspace goes on sending, the next run goes on where the last one stood,
  * and every mail that was accepted is delivered once. Before the switch, a move can also be undone.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { openCells, type TwoCells } from "../rig/cells.ts";
-import { type CommandLine, commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import type { TwoCells } from "../rig/cells.ts";
+import type { CommandLine } from "../rig/command.ts";
+import type { Engine } from "../rig/engine.ts";
+import { type OwnCells, startOwnCells } from "../rig/owncells.ts";
 import { pause } from "../rig/pause.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import type { Sink } from "../rig/sink.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
-import { PostgresStore } from "./campaign/stores.ts";
 
 const POLL = { timeout: 90_000, interval: 100 };
 const LIMITS = { emails_per_month: 1_000_000, cap_day: 1_000_000, cap_hour: 1_000_000 };
 const EVERY_MS = 40;
 
-const folder = mkdtempSync(join(tmpdir(), "postrider-moves-"));
-let servers: [PostgresStore, PostgresStore];
+let own: OwnCells;
+let servers: OwnCells["servers"];
 let cells: TwoCells;
 let sink: Sink;
 let engine: Engine;
 let run: CommandLine;
 beforeAll(async () => {
-  servers = [
-    await PostgresStore.start(join(folder, "east")),
-    await PostgresStore.start(join(folder, "west")),
-  ];
-  [cells, sink] = await Promise.all([openCells(servers), openSink()]);
-  const { databaseUrl, redisUrl } = cells.home;
-  const settings = { ...PATIENT, CELLS_FILE: cells.file };
-  engine = await startEngine(["api", "deliver", "keeper"], {
-    ...{ databaseUrl, redisUrl, settings },
-    smtpUrl: sink.url,
-  });
-  run = commandLine({ databaseUrl, redisUrl, settings });
+  own = await startOwnCells(["api", "deliver", "keeper"]);
+  ({ servers, cells, sink, engine, run } = own);
 });
-afterAll(async () => {
-  await engine.stop();
-  await Promise.all([sink.close(), cells.close()]);
-  await Promise.all(servers.map((server) => server.stop("immediate")));
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => own.close());
 
 /** Sends each mail under a key of its own until it is accepted. */
 class PatientSender {

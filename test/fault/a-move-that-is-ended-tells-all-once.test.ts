@@ -3,19 +3,16 @@
  * is killed in several phases, the move is undone once, and Postgres and Redis of the new cell go away: every
  * run takes its steps once, every import ends, and what happened is told without a gap, each under one id.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { openCells, type TwoCells } from "../rig/cells.ts";
-import { type CommandLine, commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import type { TwoCells } from "../rig/cells.ts";
+import type { CommandLine } from "../rig/command.ts";
+import type { Engine } from "../rig/engine.ts";
 import { openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
+import { type OwnCells, startOwnCells } from "../rig/owncells.ts";
 import { pause } from "../rig/pause.ts";
 import { runsEnded, settled } from "../rig/settled.ts";
-import { openSink, type Sink } from "../rig/sink.ts";
+import type { Sink } from "../rig/sink.ts";
 import type { Answer, TestWorkspace } from "../rig/workspace.ts";
-import { PostgresStore } from "./campaign/stores.ts";
 
 const POLL = { timeout: 90_000, interval: 100 };
 const LIMITS = { emails_per_month: 1_000_000, cap_day: 1_000_000, cap_hour: 1_000_000 };
@@ -24,32 +21,21 @@ const IMPORT_EVERY_MS = 2_000;
 const IMPORTED = 40;
 const FIRST_TRIES_REFUSED = 20;
 
-const folder = mkdtempSync(join(tmpdir(), "postrider-moves-"));
-let servers: [PostgresStore, PostgresStore];
+let own: OwnCells;
+let servers: OwnCells["servers"];
 let cells: TwoCells;
 let sink: Sink;
 let receiver: Receiver;
 let engine: Engine;
 let run: CommandLine;
 beforeAll(async () => {
-  servers = [
-    await PostgresStore.start(join(folder, "east")),
-    await PostgresStore.start(join(folder, "west")),
-  ];
-  [cells, sink, receiver] = await Promise.all([openCells(servers), openSink(), openReceiver()]);
-  const { databaseUrl, redisUrl } = cells.home;
-  const settings = { ...PATIENT, ...TO_LOOPBACK, CELLS_FILE: cells.file };
-  engine = await startEngine(["api", "deliver", "keeper", "automate", "webhooks"], {
-    ...{ databaseUrl, redisUrl, settings },
-    smtpUrl: sink.url,
-  });
-  run = commandLine({ databaseUrl, redisUrl, settings });
+  receiver = await openReceiver();
+  own = await startOwnCells(["api", "deliver", "keeper", "automate", "webhooks"], TO_LOOPBACK);
+  ({ servers, cells, sink, engine, run } = own);
 });
 afterAll(async () => {
-  await engine.stop();
-  await Promise.all([sink.close(), receiver.close(), cells.close()]);
-  await Promise.all(servers.map((server) => server.stop("immediate")));
-  rmSync(folder, { recursive: true, force: true });
+  await own.close();
+  await receiver.close();
 });
 
 /** Repeats each request until it is accepted. */
