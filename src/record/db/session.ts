@@ -12,6 +12,7 @@
  */
 import { Socket } from "node:net";
 import { asLost, asUndone, hindranceOf, isOfCertificate, isRefusal } from "./lost.ts";
+import { quicken } from "./quicken.ts";
 import type { Client, Row, Rows, Unsent } from "./statement.ts";
 
 const LOOKS_IN_SILENCE = 3;
@@ -96,6 +97,7 @@ export class Session {
   async run(statement: Unsent): Promise<Rows> {
     if (this.isOver) throw asUndone(this.#lost());
     const query = statement.writtenBy(this.#client);
+    quicken(query);
     this.inFlight++;
     this.#watchSilence();
     const began = performance.now();
@@ -103,6 +105,7 @@ export class Session {
     let failure: "refused" | "lost" | null = null;
     try {
       const rows = await query.execute();
+      quicken(rows);
       this.hasAnswered = true;
       return withoutHoles(rows);
     } catch (caught) {
