@@ -645,13 +645,13 @@ function show(email: EmailRow, history: HistoryEntry[] | null, now: number) {
 
 /** But for its contents. */
 function showWhole(email: WholeEmail, now: number) {
-  return {
-    ...show(email, email.history, now),
+  const shown = show(email, email.history, now);
+  return Object.assign(shown, {
     headers: email.extra?.headers ?? null,
     tags: email.extra?.tags ?? [],
     events: eventsOf(email),
     delivery_attempts: attemptsOf(email),
-  };
+  });
 }
 
 function lastEvent({ status, sentAt }: EmailRow): string {

@@ -173,8 +173,12 @@ async function commit(
   answer: (contactId: string) => object,
 ): Promise<Answer> {
   const digest = call.digest();
+  const { audienceId, identity, name, properties } = event;
   const entry: EventEntry = {
-    ...event,
+    audienceId,
+    identity,
+    name,
+    properties,
     workspaceId: call.caller.workspaceId,
     id,
     given: parts.clock.given(),

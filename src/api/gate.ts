@@ -290,12 +290,13 @@ async function parseBody(
   exchange: KnownRequest,
   { chunks, size }: Received,
 ): Promise<Pick<Call, "body" | "digest" | "badItems">> {
+  const { fields, itemsMax } = readingOf(route);
   const sparesItems = route.sparesItems?.(exchange) ?? false;
   const parsed = await parts.parse({
     chunks,
     size,
     workspaceId,
-    reading: { ...readingOf(route), sparesItems },
+    reading: { fields, itemsMax, sparesItems },
     digestPrefix: route.digestPrefix?.(exchange) ?? "",
     onGone: (dropped) => {
       exchange.onGone = dropped;

@@ -141,8 +141,9 @@ function parseHere({ chunks, reading, digestPrefix }: Body): ParsedBody {
   const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
   const parsed = parseJson(bytes, itemsSparedMax(reading));
   if (parsed.kind !== "json") return parsed;
+  const { value, badItems } = parsed;
   const digest = () => createHash("sha256").update(digestPrefix).update(bytes).digest("hex");
-  return { ...parsed, digest };
+  return { kind: "json", value, badItems, digest };
 }
 
 async function takeOver(done: Done): Promise<ParsedBody> {

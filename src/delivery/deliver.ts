@@ -770,10 +770,10 @@ function senderOf({ workspaceId }: HeldBag, email: OpenEmail): MailSender {
 }
 
 function readPeople({ to, cc, bcc, reply_to, shown }: Head): People {
-  const people = { to: mailboxesOf(to), cc: mailboxesOf(cc), replyTo: mailboxesOf(reply_to) };
-  const recipients = eachOnce([...people.to, ...people.cc, ...mailboxesOf(bcc)]);
-  if (shown === undefined) return { ...people, recipients };
-  return { ...people, to: mailboxesOf(shown.to), cc: mailboxesOf(shown.cc), recipients };
+  const all = { to: mailboxesOf(to), cc: mailboxesOf(cc) };
+  const recipients = eachOnce([...all.to, ...all.cc, ...mailboxesOf(bcc)]);
+  const named = shown === undefined ? all : { to: mailboxesOf(shown.to), cc: mailboxesOf(shown.cc) };
+  return { to: named.to, cc: named.cc, replyTo: mailboxesOf(reply_to), recipients };
 }
 
 function contentOf(

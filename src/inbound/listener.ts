@@ -129,6 +129,6 @@ export class ReportListener {
 
   #keep(to: readonly To[], raw: Buffer): Promise<void> {
     const now = this.#parts.clock.now();
-    return this.#parts.keep(to.map((one) => ({ ...one, id: newId(now), raw })));
+    return this.#parts.keep(to.map((one) => ({ id: newId(now), raw, ...one })));
   }
 }

@@ -237,14 +237,13 @@ class Result {
   }
 
   #countPart(part: MailPart, outcome: Exclude<Outcome, { kind: "unsent" }>, isHeard: boolean): void {
-    const counts: Partial<PartCounts> = {
-      ...(this.#isFirst && { attempted: 1 }),
-      ...(outcome.kind === "delivered" && { delivered: 1 }),
-      ...(isHeard && { fblDelivered: 1 }),
-      ...(outcome.kind === "bounced" && outcome.category === "hard" && { hardBounced: 1 }),
-      ...(outcome.kind === "bounced" && outcome.category === "block" && { blocked: 1 }),
-    };
-    this.parts = [...this.parts, { ...part, counts }];
+    const counts: Partial<PartCounts> = {};
+    if (this.#isFirst) counts.attempted = 1;
+    if (outcome.kind === "delivered") counts.delivered = 1;
+    if (isHeard) counts.fblDelivered = 1;
+    if (outcome.kind === "bounced" && outcome.category === "hard") counts.hardBounced = 1;
+    if (outcome.kind === "bounced" && outcome.category === "block") counts.blocked = 1;
+    this.parts = [...this.parts, { counts, ...part }];
   }
 
   count(name: keyof TallyCounts): void {

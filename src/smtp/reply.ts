@@ -55,7 +55,9 @@ export function viaOf(
   connection: Connection,
   { doubt = null, localIp = null }: Partial<Pick<Via, "doubt" | "localIp">> = {},
 ): Via {
-  return { ...connection, text: connectionText(connection, localIp), doubt, localIp };
+  const { host, ip, tls, isVerified, policy } = connection;
+  const text = connectionText(connection, localIp);
+  return { host, ip, tls, isVerified, ...(policy && { policy }), text, doubt, localIp };
 }
 
 /** Reasons other than a reply or a network error. */

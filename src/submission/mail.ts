@@ -191,7 +191,7 @@ function contentsOf(leaves: readonly Leaf[]): Contents {
     const bytes = contentOf(leaf);
     return { bytes, hash: createHash("sha256").update(bytes).digest("hex") };
   });
-  return { ...textsOf(leaves.filter(isText)), ...someOf("attachments", attached.map(attachmentOf)), files };
+  return { files, ...textsOf(leaves.filter(isText)), ...someOf("attachments", attached.map(attachmentOf)) };
 }
 
 function isText({ type, isAttached, filename }: Leaf): boolean {
@@ -203,7 +203,7 @@ function isText({ type, isAttached, filename }: Leaf): boolean {
  * that has none is not in the text, which the API then derives from the HTML.
  */
 function textsOf(leaves: readonly Leaf[]): { text?: string; html?: string } {
-  const texts = leaves.map((leaf) => ({ ...leaf, isHtml: leaf.type === "text/html", content: textOf(leaf) }));
+  const texts = leaves.map((leaf) => ({ isHtml: leaf.type === "text/html", content: textOf(leaf), ...leaf }));
   const plain = texts.filter(({ isHtml }) => !isHtml);
   if (plain.length === texts.length) return { text: joined(plain.map(({ content }) => content)) };
   const rich = texts.filter(({ isHtml, isAlternative }) => isHtml || !isAlternative);

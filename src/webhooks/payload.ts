@@ -35,14 +35,14 @@ export function shownEvent(event: EventRow): ShownEvent {
  * it.
  */
 export function payloadOf(event: EventRow): string {
-  const { data, ...shown } = shownEvent(event);
+  const { type, created_at: createdAt, data } = shownEvent(event);
   const { email_id, id, created_at } = data;
   const least = { email_id, id, created_at, is_shortened: true };
   for (const some of [() => data, () => shortened(data)]) {
-    const text = JSON.stringify({ ...shown, data: some() });
+    const text = JSON.stringify({ type, created_at: createdAt, data: some() });
     if (text.length * 3 <= PAYLOAD_BYTES_MAX || Buffer.byteLength(text) <= PAYLOAD_BYTES_MAX) return text;
   }
-  return JSON.stringify({ ...shown, data: least });
+  return JSON.stringify({ type, created_at: createdAt, data: least });
 }
 
 /** Without what may be long: names of recipients, tags, the end of the subject, the words of the receiver. */

@@ -107,15 +107,15 @@ export class Poster {
     return new Promise((resolve) => {
       const send = this.#url.protocol === "https:" ? requestTls : requestPlain;
       const request = send({
-        ...this.#options,
         agent,
         headers: {
-          ...headers,
           host: this.#url.host,
           "content-type": "application/json",
           "content-length": Buffer.byteLength(body),
           "user-agent": AGENT,
+          ...headers,
         },
+        ...this.#options,
       });
       let answer: IncomingMessage | null = null;
       const finish = (result: PostResult | null): void => {

@@ -308,8 +308,8 @@ export class EndpointSender {
         replay: replay && { id: replay.replayId as string, cursor: replay.cursor, isOver: replay.isOver },
       },
       rows: [...this.#rows.values()],
-      done: [...this.#done].map((sequence) => ({ ...key, sequence })),
-      freed: this.#freed.map((subjectId) => ({ ...key, subjectId })),
+      done: [...this.#done].map((sequence) => ({ sequence, ...key })),
+      freed: this.#freed.map((subjectId) => ({ subjectId, ...key })),
       attempts: this.#attempts,
     };
     this.#rows = new Map();
@@ -359,8 +359,10 @@ export class EndpointSender {
     this.#running--;
     SENT.add(1, result.status === null ? "none" : `${Math.floor(result.status / 100)}xx`);
     TOOK.note(result.ms / 1_000);
+    const { workspaceId, id } = this.key;
     this.#attempts.push({
-      ...this.key,
+      workspaceId,
+      id,
       attemptId: newId(at),
       sequence: event.sequence,
       at,
@@ -487,8 +489,10 @@ export class EndpointSender {
   #setAside({ event, tries }: EventInHand, dueAt: number | null): void {
     const { sequence, at, type, subjectId, entry, detail } = event;
     const failedAt = tries >= TRIES_MAX ? this.#parts.now() : null;
-    const row = { sequence, at, type, subjectId, entry, detail, tries, dueAt, failedAt };
-    this.#rows.set(sequence, { ...this.key, ...row });
+    this.#rows.set(sequence, {
+      ...{ sequence, at, type, subjectId, entry, detail, tries, dueAt, failedAt },
+      ...this.key,
+    });
     this.#isDirty = true;
   }
 

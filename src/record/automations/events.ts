@@ -159,7 +159,7 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
     ]);
     for (const contact of contacts) this.#contacts.set(contactKey(contact), contact);
     for (const one of await this.#withFilters(tx, listened, found)) {
-      const key = listenerKey({ ...one, name: one.event });
+      const key = listenerKey({ workspaceId: one.workspaceId, audienceId: one.audienceId, name: one.event });
       this.#listeners.set(key, [...(this.#listeners.get(key) ?? []), one]);
     }
     this.#held = new Map(held.map((claim) => [claimKey(claim), claim]));
@@ -173,7 +173,7 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
   ): Promise<FilteringListener[]> {
     const known = found.flatMap((one): FilteringListener[] => {
       const filters = this.#filters.get(one);
-      return filters ? [{ ...one, filters }] : [];
+      return filters ? [{ filters, ...one }] : [];
     });
     if (known.length === found.length) return known;
     const ids = new Set(known.map(({ id }) => id));

@@ -68,7 +68,7 @@ export async function claimRuns(
       r.claims,
       r.stepped_at as "steppedAt", r.created_at as "createdAt", r.is_held as "isHeld"`;
   return rows.map(({ isHeld, steppedAt, ...run }) =>
-    isHeld || !steppedAt ? { isHeld: true } : { ...run, steppedAt, isHeld: false },
+    isHeld || !steppedAt ? { isHeld: true } : { steppedAt, isHeld: false, ...run },
   );
 }
 

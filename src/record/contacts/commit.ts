@@ -228,7 +228,7 @@ async function* written(held: readonly LockedContact[]): AsyncGenerator<WrittenC
       piece = [];
       chars = 0;
     }
-    piece.push({ ...contact, propertiesText });
+    piece.push({ propertiesText, ...contact });
     chars += propertiesText.length;
   }
   if (piece.length > 0) yield piece;

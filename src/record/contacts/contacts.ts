@@ -28,9 +28,9 @@ type HeldRow = RowOf<typeof heldRow>;
 /** What a transaction that has locked the audiences holds of these contacts, archived or not. */
 export async function holdContacts(tx: Tx | Sql, wanted: readonly Wanted[]): Promise<LockedContact[]> {
   const byIdentity = wanted.flatMap(({ who, ...of }) =>
-    "identity" in who ? [{ ...of, value: who.identity }] : [],
+    "identity" in who ? [{ value: who.identity, ...of }] : [],
   );
-  const byId = wanted.flatMap(({ who, ...of }) => ("id" in who ? [{ ...of, value: who.id }] : []));
+  const byId = wanted.flatMap(({ who, ...of }) => ("id" in who ? [{ value: who.id, ...of }] : []));
   const select = async (some: typeof byId, match: ReturnType<Sql>): Promise<HeldRow[]> =>
     some.length === 0
       ? []

@@ -222,7 +222,7 @@ function worsen(row: ReportedRow | ReportedEmail, told: Told): Worsened | string
   const isSettled = !marks.includes("o") && !isOpen(status);
   const worse = worseOf(row, marks, told);
   if (typeof worse === "string") return isSettled ? worse : null;
-  return { ...worse, isSettled };
+  return { isSettled, ...worse };
 }
 
 function worseOf(row: ReportedRow | ReportedEmail, marks: string, told: Told): Worse | string {
@@ -316,8 +316,8 @@ function eventOf({ what, detail }: Told, at: number, recipient: string): History
   const type = what.kind === "delayed" ? "delivery_delayed" : what.kind;
   const address = parseMailbox(recipient)?.address ?? recipient;
   const kept = what.kind === "bounced" ? bounceKept(what.category) : {};
-  const event = { type, at: new Date(at).toISOString(), recipient: address, ...kept };
-  return address.endsWith("@erased.invalid") ? event : { ...event, detail };
+  const said = address.endsWith("@erased.invalid") ? {} : { detail };
+  return { type, at: new Date(at).toISOString(), recipient: address, ...kept, ...said };
 }
 
 /**
