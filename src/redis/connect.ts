@@ -13,6 +13,7 @@ import { readRedisUrl } from "../rules/redisurl.ts";
 import { isAnotherServer } from "./anotherserver.ts";
 import type { RedisClient } from "./scripts.ts";
 import { SteadySentinelConnector } from "./sentinelconnector.ts";
+import { steadyCluster } from "./steadycluster.ts";
 
 /** A `command` of the command line ends soon when Redis is away; workers wait for it. */
 export type Purpose = "admission" | "queue" | "worker" | "command";
@@ -20,7 +21,6 @@ export type Purpose = "admission" | "queue" | "worker" | "command";
 const COMMAND_RETRIES_MAX = 2;
 /** Of the deadline of a command. */
 const SILENT_TIMEOUTS_MAX = 2;
-const TOPOLOGY_EVERY_MS = 5_000;
 
 export function connectRedis(url: string, purpose: Purpose, timeoutMs: number): RedisClient {
   const client = open(url, purpose, timeoutMs);
@@ -42,7 +42,7 @@ function open(url: string, purpose: Purpose, timeoutMs: number): RedisClient {
       return new Redis({ ...options, ...place.login, path: place.path });
     case "cluster": {
       const { nodes, isTls, login } = place;
-      return new Cluster(nodes, {
+      return steadyCluster(nodes, {
         ...clusterOptionsOf(purpose, timeoutMs),
         redisOptions: { ...options, ...login, ...(isTls && { tls: {} }) },
         // certificates are for names: those are not to become addresses
@@ -109,10 +109,7 @@ function optionsOf(purpose: Purpose, timeoutMs: number) {
 }
 
 function clusterOptionsOf(purpose: Purpose, timeoutMs: number): ClusterOptions {
-  const common: ClusterOptions = {
-    slotsRefreshTimeout: timeoutMs,
-    slotsRefreshInterval: TOPOLOGY_EVERY_MS,
-  };
+  const common: ClusterOptions = { slotsRefreshTimeout: timeoutMs };
   return purpose === "worker" || purpose === "command"
     ? {
         ...common,

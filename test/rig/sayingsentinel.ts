@@ -4,11 +4,7 @@
  */
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
-
-const COMMAND = /^\*\d+\r\n(?:\$\d+\r\n[^\r]*\r\n)+?(?=\*|$)/;
-
-const bulk = (...words: readonly string[]): string =>
-  `*${words.length}\r\n${words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`).join("")}`;
+import { bulk, onCommand } from "./resp.ts";
 
 export class SayingSentinel {
   readonly #server = createServer((socket) => this.#serve(socket));
@@ -75,20 +71,13 @@ export class SayingSentinel {
 
   #serve(socket: Socket): void {
     this.#sockets.add(socket);
-    let heard = "";
     socket.on("error", () => {});
     socket.on("close", () => {
       this.#sockets.delete(socket);
       this.#listeners.delete(socket);
       this.#onChange();
     });
-    socket.setEncoding("utf8").on("data", (text: string) => {
-      heard += text;
-      for (let found = COMMAND.exec(heard); found; found = COMMAND.exec(heard)) {
-        heard = heard.slice(found[0].length);
-        this.#obey(socket, found[0].toLowerCase());
-      }
-    });
+    onCommand(socket, (command) => this.#obey(socket, command));
   }
 
   #obey(socket: Socket, command: string): void {

@@ -1,0 +1,49 @@
+/**
+ * A command that needs no Redis may be done before its client knows the cluster, and lets go of it in the
+ * middle of whatever the client asks. It ends then, as it does a moment later.
+ */
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { commandLine } from "../rig/command.ts";
+import { onCommand, text } from "../rig/resp.ts";
+
+/** Of these answers, the one that comes when the client has said that it leaves; the others come at once. */
+let late: "cluster\r\n$4\r\ninfo" | "slots" | "none";
+let server: Server;
+const sockets = new Set<Socket>();
+
+beforeEach(async () => {
+  server = createServer({ allowHalfOpen: true }, serve);
+  await once(server.listen(0, "127.0.0.1"), "listening");
+});
+afterEach(async () => {
+  for (const socket of sockets) socket.destroy();
+  await once(server.close(), "close");
+});
+
+test.each(["cluster\r\n$4\r\ninfo", "slots", "none"] as const)("with %j under way", async (which) => {
+  late = which;
+  const { postrider } = commandLine({ redisUrl: `redis-cluster://127.0.0.1:${port()}` });
+  expect(await postrider("workspace", "list")).toMatchObject({ status: 0, err: "" });
+});
+
+const port = () => (server.address() as AddressInfo).port;
+
+function serve(socket: Socket): void {
+  sockets.add(socket);
+  const waiting: string[] = [];
+  socket.on("error", () => {}).on("close", () => sockets.delete(socket));
+  socket.on("end", () => socket.end(waiting.join("")));
+  onCommand(socket, (command) => {
+    if (late !== "none" && command.includes(late)) waiting.push(answerTo(command));
+    else socket.write(answerTo(command));
+  });
+}
+
+function answerTo(command: string): string {
+  if (command.includes("slots"))
+    return `*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n${text("127.0.0.1")}:${port()}\r\n`;
+  if (command.includes("cluster")) return text("cluster_state:ok\r\n");
+  return command.includes("info") ? text("redis_version:7.0.0\r\n") : "+OK\r\n";
+}
