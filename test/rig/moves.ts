@@ -9,11 +9,12 @@ import {
   type Copied,
   copyStep,
   handOver,
+  NotYet,
   noteArriving,
   noteLeaving,
 } from "../../src/record/cells/moves.ts";
-import { workspaceTables } from "../../src/record/cells/tables.ts";
-import type { Sql } from "../../src/record/db/connect.ts";
+import { type MovedTable, workspaceTables } from "../../src/record/cells/tables.ts";
+import type { Sql, Tx } from "../../src/record/db/connect.ts";
 import type { TwoCells } from "./cells.ts";
 import type { TestWorkspace } from "./workspace.ts";
 
@@ -30,11 +31,52 @@ export async function rowsOf(sql: Sql, workspaceId: string): Promise<Record<stri
   return found;
 }
 
+/** The transaction at home may not be idle for longer than a second. */
+type Amid = (atHome: Tx) => Promise<unknown>;
+
+const LOCK_TIMEOUT = "55P03";
+const SWITCH_MS_MAX = 30_000;
+
+/**
+ * On a busy machine a switch takes longer than writers may be paused, and is taken back: then it is tried
+ * again, as a mover does it.
+ */
+export async function switchOver(
+  { home, other }: Pick<TwoCells, "home" | "other">,
+  tables: readonly MovedTable[],
+  run: { workspaceId: string; id: string },
+  amid: Amid = async () => {},
+): Promise<number> {
+  const deadline = performance.now() + SWITCH_MS_MAX;
+  for (;;)
+    try {
+      return await handOver(beforeCommit(home.sql, amid), other.sql, tables, { ...run, cell: other.name });
+    } catch (error) {
+      const isLate = error instanceof NotYet || (error as { code?: string }).code === LOCK_TIMEOUT;
+      if (!isLate || performance.now() > deadline) throw error;
+    }
+}
+
+function beforeCommit(sql: Sql, amid: Amid): Sql {
+  return new Proxy(sql, {
+    get(pool, name) {
+      const member: unknown = Reflect.get(pool, name, pool);
+      if (name !== "begin") return typeof member === "function" ? member.bind(pool) : member;
+      return (run: (tx: Tx) => Promise<unknown>) =>
+        pool.begin(async (tx) => {
+          const done = await run(tx);
+          await amid(tx);
+          return done;
+        });
+    },
+  });
+}
+
 export type Leaving = {
   /** Its writers are refused for so long. */
   pause(ms: number): Promise<unknown>;
-  /** From now on it is not at home. */
-  letGo(): Promise<number>;
+  /** From now on it is not at home. `amid`: all of the switch is done but its commit. */
+  letGo(amid?: Amid): Promise<number>;
   /** From now on it is in the other cell. Its fence stays at home. */
   arrive(): Promise<void>;
 };
@@ -56,7 +98,7 @@ export async function beginToLeave(
   return {
     pause: (ms) => home.sql`
       update workspace_move set paused_until = clock_timestamp() + ${ms} * interval '1 ms' where workspace_id = ${id}`,
-    letGo: () => handOver(home.sql, other.sql, tables, { ...run, cell: other.name }),
+    letGo: (amid) => switchOver({ home, other }, tables, run, amid),
     async arrive() {
       await arrive(other.sql, id);
       await dropFence(other.sql, tables, move);

@@ -20,6 +20,7 @@ import { workspaceTables } from "../../src/record/cells/tables.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { openCells, startApiOf, type TwoCells } from "../rig/cells.ts";
 import { type Engine, SERVER_SECRET } from "../rig/engine.ts";
+import { switchOver } from "../rig/moves.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const POLL = { timeout: 20_000, interval: 20 };
@@ -125,7 +126,7 @@ test("who pressed the button of a link just after the switch is unsubscribed in 
   expect((await fetch(link)).status).toBe(200);
 
   const { run, move, tables } = await copied(workspace);
-  await handOver(home.sql, other.sql, tables, { ...run, cell: other.name });
+  await switchOver(cells, tables, run);
   const pressed = fetch(link, { method: "POST", body: "List-Unsubscribe=One-Click" });
   await arrive(other.sql, workspaceId);
   await dropFence(other.sql, tables, move);

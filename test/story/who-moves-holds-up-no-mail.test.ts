@@ -17,6 +17,7 @@ import { beginToLeave } from "../rig/moves.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
 
 const POLL = { timeout: 10_000, interval: 20 };
+const HOUR_MS = 3_600_000;
 const HELD_BY = "held.example";
 
 let cells: TwoCells;
@@ -110,12 +111,13 @@ test("caps that met a pause are judged soon after it, not with the next turn of 
   const { home } = cells;
   const [leaves, stays] = [await home.workspace(""), await home.workspace("")];
   const leaving = await beginToLeave(cells, leaves);
-  await leaving.pause(700);
+  await leaving.pause(HOUR_MS);
   const { keeper, faults, close } = keeperOf(home);
   keeper.start({ ask: () => () => {} } as unknown as Looks);
+  await expect.poll(() => String(faults[0]), POLL).toContain("is moving to another cell");
+  await leaving.pause(0);
   const judged = () => home.sql`select from capacity where workspace_id = ${stays.id} and state is not null`;
   await expect.poll(judged, POLL).toHaveLength(1);
-  expect(String(faults[0])).toContain("is moving to another cell");
   await keeper.stop(5_000);
   await close();
 });
