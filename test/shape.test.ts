@@ -270,6 +270,16 @@ test("no test sleeps", () => {
   );
 });
 
+test("no test gives up after a second", () => {
+  const hasty = tests.filter(
+    ({ path, text }) => path !== "test/rig/eventually.ts" && /\bvi\.waitFor\b/.test(text),
+  );
+  hold(
+    "A busy machine takes longer than Vitest waits: use eventually() of test/rig, or expect.poll().",
+    hasty.map(({ path }) => path),
+  );
+});
+
 function hold(advice: string, violations: string[]): void {
   expect(violations, `${advice}\n  ${violations.join("\n  ")}\n`).toEqual([]);
 }

@@ -3,8 +3,9 @@
  * another site cannot act in the visitor's name nor show the page in a frame, while the page's own button and
  * the one-click requests of mail programs (RFC 8058) work.
  */
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { Links } from "../../src/audience/links.ts";
+import { eventually } from "../rig/eventually.ts";
 import { SECRET, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 const OURS = "https://mail.example.org";
@@ -79,7 +80,7 @@ test("no site confirms a subscription, and the page's own button still does", as
   const optIn = await newAudience(true);
   const email = `person${++people}@example.net`;
   await ws.client.post(`/audiences/${optIn}/contacts`, { email });
-  const [mail] = await vi.waitFor(async () => {
+  const [mail] = await eventually(async () => {
     const { data } = (await ws.client.get<{ data: { id: string; to: string[] }[] }>("/emails")).body;
     const mails = data.filter(({ to }) => to.includes(email));
     expect(mails).toHaveLength(1);

@@ -3,7 +3,8 @@
  * event ends with the others, though it was not there yet when the automation was paused.
  */
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { eventually } from "../rig/eventually.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { type TestApi, testApi } from "../rig/workspace.ts";
 
@@ -53,13 +54,13 @@ test.each([
         insert into claim (workspace_id, scope, key, digest, answer, created_at)
         values (${workspaceId}, ${`event ${audienceId}`}, ${key}, '\\x00', 'null', now())`;
       tracked = track();
-      await vi.waitFor(async () => expect(await waitingForLocks()).toBe(1));
+      await eventually(async () => expect(await waitingForLocks()).toBe(1));
       ended = client.call(method, `/automations/${id}${below}`);
       const over = () => {
         isOver = true;
       };
       ended.then(over, over);
-      await vi.waitFor(async () => expect(isOver || (await waitingForLocks()) === 2).toBe(true));
+      await eventually(async () => expect(isOver || (await waitingForLocks()) === 2).toBe(true));
       throw new Error("no claim");
     })
     .catch((error: Error) => expect(error.message).toBe("no claim"));

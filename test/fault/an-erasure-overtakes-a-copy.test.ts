@@ -2,9 +2,10 @@
  * A contact is erased while it is being copied into another audience: what was read of it before is not kept
  * there.
  */
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { lockAudiences } from "../../src/record/contacts/audiences.ts";
 import { deleteContacts } from "../../src/record/contacts/contacts.ts";
+import { eventually } from "../rig/eventually.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { type TestApi, testApi } from "../rig/workspace.ts";
 
@@ -32,7 +33,7 @@ test("who is erased meanwhile is not brought back", async () => {
   await api.sql.begin(async (tx) => {
     await lockAudiences(tx, [{ workspaceId, audienceId: from }]);
     copying = client.post(`/contacts/${ADDRESS}/segments/${to}`);
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const waiting = await api.sql`
         select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
       expect(waiting).toHaveLength(1);

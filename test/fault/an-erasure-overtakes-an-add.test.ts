@@ -10,6 +10,7 @@ import { lockAudiences } from "../../src/record/contacts/audiences.ts";
 import { type ContactCommit, contactCommit } from "../../src/record/contacts/commit.ts";
 import { keepSuppressed } from "../../src/record/contacts/contacts.ts";
 import { connectRecord } from "../../src/record/db/connect.ts";
+import { eventually } from "../rig/eventually.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { type TestApi, testApi } from "../rig/workspace.ts";
 
@@ -55,7 +56,7 @@ test("who was erased meanwhile stays unsubscribed", async () => {
   await api.sql.begin(async (tx) => {
     await lockAudiences(tx, [{ workspaceId, audienceId }]);
     adding = add(ADDRESS);
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const waiting = await api.sql`
         select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
       expect(waiting).toHaveLength(1);

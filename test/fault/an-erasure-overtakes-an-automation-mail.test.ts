@@ -2,7 +2,7 @@
  * A contact is erased while an automation's mail to them is on its way into the record. Either the mail is
  * committed before and the erasure finds it, or it is not written: nothing of the person stays.
  */
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { Reservations } from "../../src/admission/reserve.ts";
 import { eraseMail } from "../../src/audience/erasure.ts";
 import type { Clock } from "../../src/clock.ts";
@@ -13,6 +13,7 @@ import { connectRecord, type Tx } from "../../src/record/db/connect.ts";
 import { type MailCommit, mailCommit } from "../../src/record/mail/commit.ts";
 import type { NewEmail } from "../../src/record/mail/emails.ts";
 import { ownSubmitter } from "../../src/submit.ts";
+import { eventually } from "../rig/eventually.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { tablesWith } from "../rig/traces.ts";
 import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
@@ -177,7 +178,7 @@ async function monthUsed(): Promise<number> {
 }
 
 function waitersAre(count: number): Promise<void> {
-  return vi.waitFor(async () => {
+  return eventually(async () => {
     const waiting = await api.sql`
       select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
     expect(waiting).toHaveLength(count);

@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { eventually } from "../rig/eventually.ts";
 import { type Client, type TestApi, testApi } from "../rig/workspace.ts";
 
 type Mail = { id: string; to: string[]; from: string; reply_to: string[]; subject: string; html: string };
@@ -23,7 +24,7 @@ async function put(externalId: string, html: string, more: object = {}): Promise
 
 async function mailTo(email: string): Promise<Mail> {
   await client.post(`/audiences/${audience}/contacts`, { email, first_name: "<Ann>" });
-  return vi.waitFor(async () => {
+  return eventually(async () => {
     const { body } = await client.get<{ data: Mail[] }>("/emails");
     const id = body.data.find(({ to }) => to.includes(email))?.id;
     expect(id).toBeDefined();

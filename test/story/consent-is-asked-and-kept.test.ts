@@ -2,11 +2,12 @@
  * Double opt-in, consent, unsubscribing by link: nobody is subscribed against their word, and what they said
  * is kept.
  */
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { addressHasher, Links } from "../../src/audience/links.ts";
 import { listConsents } from "../../src/record/contacts/contacts.ts";
 import { makePartitions } from "../../src/record/db/partitions.ts";
 import { MovableClock } from "../rig/clock.ts";
+import { eventually } from "../rig/eventually.ts";
 import { type Client, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 const DAY_MS = 86_400_000;
@@ -220,7 +221,7 @@ async function consents(email: string) {
 
 /** Newest first; waits until there are so many. */
 async function mailsTo(address: string, count: number): Promise<Mail[]> {
-  return vi.waitFor(async () => {
+  return eventually(async () => {
     const { body } = await client.get<{ data: Mail[] }>("/emails?limit=100");
     const mails = body.data.filter(({ to }) => to.includes(address));
     expect(mails).toHaveLength(count);

@@ -1,6 +1,7 @@
 /** Counts go by route, outcome, stream and group; no address, host or workspace's path is a label. */
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import { eventually } from "../rig/eventually.ts";
 import { type Scrape, scrape } from "../rig/scrape.ts";
 import { settled } from "../rig/settled.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
@@ -33,14 +34,17 @@ beforeAll(async () => {
   await fetch(`${engine.url}/api/v1/emails`, { headers: { authorization: "Bearer pr_live_nothing" } });
   await settled(engine.sql, ws.id, SETTLED_MS_MAX);
   // what was told within the last second may be told again
-  after = await vi.waitFor(async () => {
-    const now = await told();
-    expect(now.value("postrider_settle_emails_sum") - before.value("postrider_settle_emails_sum")).toBe(
-      SENT + 1,
-    );
-    expect(now.value("postrider_requests_total", { route: "GET /emails/{id}" })).toBeGreaterThan(0);
-    return now;
-  }, SETTLED_MS_MAX);
+  after = await eventually(
+    async () => {
+      const now = await told();
+      expect(now.value("postrider_settle_emails_sum") - before.value("postrider_settle_emails_sum")).toBe(
+        SENT + 1,
+      );
+      expect(now.value("postrider_requests_total", { route: "GET /emails/{id}" })).toBeGreaterThan(0);
+      return now;
+    },
+    { timeout: SETTLED_MS_MAX },
+  );
 }, 60_000);
 afterAll(async () => {
   await engine.stop();

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { identify } from "../../src/embedded/process.ts";
 import { connectRecord } from "../../src/record/db/connect.ts";
+import { eventually } from "../rig/eventually.ts";
 import { launch } from "../rig/launched.ts";
 import { scrape } from "../rig/scrape.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
@@ -23,11 +24,14 @@ async function askOften(port: number): Promise<number[]> {
 test("two apis serve on one port, one that dies is started again, and SIGTERM ends all", async () => {
   const settings = { METRICS_PORT: "0" };
   const fleet = launch(["api"], { ...stage, settings }, ["--processes", "2"]);
-  const ports = await vi.waitFor(() => {
-    const own = fleet.lines.find(({ msg, processes }) => msg === "serving" && processes === 2);
-    if (!own) throw new Error("not yet");
-    return own;
-  }, 20_000);
+  const ports = await eventually(
+    () => {
+      const own = fleet.lines.find(({ msg, processes }) => msg === "serving" && processes === 2);
+      if (!own) throw new Error("not yet");
+      return own;
+    },
+    { timeout: 20_000 },
+  );
   const { port, metricsPort } = ports as unknown as { port: number; metricsPort: number };
   const asked = (process: string) =>
     scrape(`http://127.0.0.1:${metricsPort}/metrics`).then((told) =>

@@ -4,8 +4,9 @@
  */
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ReadyFile } from "../../src/embedded/home.ts";
+import { eventually } from "../rig/eventually.ts";
 import { gone } from "../rig/gone.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { freshHome, readReady, type Started, start } from "../rig/start.ts";
@@ -33,7 +34,7 @@ afterAll(() => stage.close());
 async function killed(role: "api" | "deliver" | "others"): Promise<ReadyFile> {
   const { pids } = readReady(home);
   process.kill(pids[role] as number, "SIGKILL");
-  return vi.waitFor(() => {
+  return eventually(() => {
     const ready = readReady(home);
     expect(ready.pids[role]).not.toBe(pids[role]);
     return ready;
@@ -49,7 +50,7 @@ test("the worker is killed: ready.json names its successor, and mail goes out", 
     body: JSON.stringify({ from: "a@example.com", to: "b@example.com", subject: "after", text: "all" }),
   });
   expect(sent.status).toBe(200);
-  await vi.waitFor(async () => {
+  await eventually(async () => {
     const messages = (await (await fetch(`${mailbox_url}/messages`)).json()) as { subject: string }[];
     expect(messages.map(({ subject }) => subject)).toContain("after");
   }, LOOK);
@@ -57,8 +58,8 @@ test("the worker is killed: ready.json names its successor, and mail goes out", 
 
 test("the api is killed: there is no ready.json until it answers again, at the same place", async () => {
   process.kill(readReady(home).pids.api as number, "SIGKILL");
-  await vi.waitFor(() => expect(existsSync(readyFile)).toBe(false), LOOK);
-  await vi.waitFor(() => expect(existsSync(readyFile)).toBe(true), LOOK);
+  await eventually(() => expect(existsSync(readyFile)).toBe(false), LOOK);
+  await eventually(() => expect(existsSync(readyFile)).toBe(true), LOOK);
   const ready = readReady(home);
   expect(ready.base_url).toBe(first.base_url);
   expect((await fetch(`${ready.base_url}/readyz`)).status).toBe(200);

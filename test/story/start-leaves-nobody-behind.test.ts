@@ -4,8 +4,9 @@
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import type { Identity } from "../../src/embedded/process.ts";
+import { eventually } from "../rig/eventually.ts";
 import { gone } from "../rig/gone.ts";
 import { freshHome, type Started, start } from "../rig/start.ts";
 
@@ -39,7 +40,7 @@ test("the root is killed while the database is made", async () => {
 test("the root is killed while the roles start", async () => {
   const root = start(home);
   await root.hears("Starting the engine");
-  await vi.waitFor(() => expect(noted()).toHaveProperty("others"), { interval: 5 });
+  await eventually(() => expect(noted()).toHaveProperty("others"), { interval: 5 });
   const pids = Object.values(noted()).map(({ pid }) => pid);
   root.signal("SIGKILL");
   await gone(pids, ORPHANS_MS_MAX);

@@ -1,9 +1,10 @@
 /**
  * Automations and confirmation mails obey too: a sender the workspace may write as, or the operator's words.
  */
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { Owners } from "../../src/domain/owners.ts";
 import { giveDomain, nameDomain, takeDomain } from "../../src/record/workspaces/domains.ts";
+import { eventually } from "../rig/eventually.ts";
 import { type Flows, startFlows, told } from "../rig/flows.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
 
@@ -26,7 +27,7 @@ async function owns(ws: TestWorkspace, domain: string): Promise<void> {
 async function confirmationTo(ws: TestWorkspace, audience: string, contact: object): Promise<Mail> {
   const { email } = contact as { email: string };
   expect((await ws.client.post(`/audiences/${audience}/contacts`, contact)).status).toBe(201);
-  return vi.waitFor(async () => {
+  return eventually(async () => {
     const { body } = await ws.client.get<{ data: Mail[] }>("/emails");
     const id = body.data.find(({ to }) => to.includes(email))?.id;
     expect(id).toBeDefined();

@@ -2,9 +2,10 @@
  * One statement answers the questions of all parts, and a question that cannot be answered keeps no other
  * from its answer.
  */
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import type { Sql, Statement } from "../../src/record/db/connect.ts";
 import { Looks } from "../../src/record/db/looks.ts";
+import { eventually } from "../rig/eventually.ts";
 
 const TOO_SLOW = Object.assign(new Error("canceling statement due to statement timeout"), {
   name: "PostgresError",
@@ -39,7 +40,7 @@ function looksAt(sql: Sql, names: readonly string[], onFault: (error: unknown) =
 test("all parts are answered by one statement", async () => {
   const statements: string[][] = [];
   const { looks, answered } = looksAt(record(statements, ""), ["a", "b", "c"], () => {});
-  await vi.waitFor(() => expect(answered).toEqual(["a", "b", "c"]));
+  await eventually(() => expect(answered).toEqual(["a", "b", "c"]));
   expect(statements).toEqual([["a", "b", "c"]]);
   looks.stop();
 });
@@ -47,7 +48,7 @@ test("all parts are answered by one statement", async () => {
 test("one that takes too long is told of once, and the others are answered", async () => {
   const faults: unknown[] = [];
   const { looks, answered } = looksAt(record([], "b"), ["a", "b", "c"], (error) => faults.push(error));
-  await vi.waitFor(() => expect(answered).toEqual(["a", "c"]));
-  await vi.waitFor(() => expect(faults).toEqual([TOO_SLOW]));
+  await eventually(() => expect(answered).toEqual(["a", "c"]));
+  await eventually(() => expect(faults).toEqual([TOO_SLOW]));
   looks.stop();
 });

@@ -1,8 +1,9 @@
 /** A room while Redis answers, and while it does not. */
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import type { RedisClient } from "../../src/redis/scripts.ts";
 import { spacingOf } from "../../src/shaping/pacing.ts";
 import { type Room, type RoomLimits, type Roommate, Rooms } from "../../src/shaping/rooms.ts";
+import { eventually } from "../rig/eventually.ts";
 
 /** Connections, messages, ms until the next, workers, rank, more at once. */
 type RoomAnswer = [number, number, number, number, number, number];
@@ -26,7 +27,7 @@ beforeEach(() => {
 });
 afterEach(() => rooms.close());
 
-const settled = () => vi.waitFor(() => expect(asked).toBeGreaterThan(0));
+const settled = () => eventually(() => expect(asked).toBeGreaterThan(0));
 const enter = (limits: RoomLimits): Room => rooms.enter("test", mate, () => limits);
 
 test("a worker that was given nothing yet opens nothing", async () => {
@@ -35,7 +36,7 @@ test("a worker that was given nothing yet opens nothing", async () => {
   expect(room.connectionsMax(mate)).toBe(0);
   answer = [3, 0, 0, 4, 1, 0];
   now += 300;
-  await vi.waitFor(() => expect(room.connectionsMax(mate)).toBe(3));
+  await eventually(() => expect(room.connectionsMax(mate)).toBe(3));
 });
 
 test("without Redis it keeps what it was given as long as others count it, then takes its share", async () => {
@@ -43,11 +44,11 @@ test("without Redis it keeps what it was given as long as others count it, then 
   const room = enter({ connections: 6, spacings: [] });
   answer = [5, 0, 0, 4, 1, 0];
   room.connectionsMax(mate);
-  await vi.waitFor(() => expect(room.connectionsMax(mate)).toBe(5));
+  await eventually(() => expect(room.connectionsMax(mate)).toBe(5));
   answer = new Error("gone");
   now += 10_000;
   room.renew();
-  await vi.waitFor(() => expect(faults).toHaveLength(1));
+  await eventually(() => expect(faults).toHaveLength(1));
   expect(room.connectionsMax(mate)).toBe(5);
   now += 10_000;
   // 6 over 4 workers: the first two get two each, the others one
@@ -60,7 +61,7 @@ test("without Redis a rate is divided by the workers last seen, at once", async 
   const room = enter({ connections: 0, spacings: [spacingOf({ most: 60, ms: 60_000 })] });
   answer = new Error("gone");
   expect(room.waitMs(now)).toBeGreaterThan(0);
-  await vi.waitFor(() => expect(faults).toHaveLength(1));
+  await eventually(() => expect(faults).toHaveLength(1));
   let sent = 0;
   for (; now < 600_000; now += 100) {
     if (room.waitMs(now) === 0) {
@@ -96,11 +97,11 @@ test("a turn that is far is asked for again, since the limit may have been raise
   const room = enter({ connections: 0, spacings: [spacingOf({ most: 60, ms: 60_000 })] });
   answer = [0, 0, 3_600_000, 1, 0, 0];
   room.waitMs(now);
-  await vi.waitFor(() => expect(room.turnMs(0)).toBeGreaterThan(3_000_000));
+  await eventually(() => expect(room.turnMs(0)).toBeGreaterThan(3_000_000));
   answer = [0, 0, 0, 1, 0, 5];
   now += 3_000;
   room.turnMs(0);
-  await vi.waitFor(() => expect(room.waitMs(now)).toBeLessThan(1_000));
+  await eventually(() => expect(room.waitMs(now)).toBeLessThan(1_000));
 });
 
 test("while Redis may have lost what others hold, no connection is opened", async () => {
