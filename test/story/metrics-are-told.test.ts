@@ -1,17 +1,27 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { freePort } from "../../src/embedded/port.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { mail } from "../rig/workspace.ts";
 
 const TOKEN = "a token of the tests";
 
+/** Of a shared one, only the workspaces where most waits would be told of. */
+let database: OwnDatabase;
 let engine: Engine;
 let port: number;
 beforeAll(async () => {
   port = await freePort("127.0.0.1");
-  engine = await startEngine(["api"], { settings: { METRICS_PORT: String(port) } });
+  database = await ownDatabase();
+  engine = await startEngine(["api"], {
+    databaseUrl: database.url,
+    settings: { METRICS_PORT: String(port) },
+  });
 });
-afterAll(() => engine.stop());
+afterAll(async () => {
+  await engine.stop();
+  await database.drop();
+});
 
 test("caps, what waits for them and the process, in the words of Prometheus", async () => {
   const ws = await engine.workspace("pro", { cap_hour: 50, cap_day: 60 });
