@@ -48,7 +48,7 @@ test.each([0, 30])("with %i more days of e-mails", async (days) => {
 
 async function addDay(day: number): Promise<void> {
   const name = new Date(day * DAY_MS).toISOString().slice(0, 10).replaceAll("-", "");
-  await setup.unsafe(`create table email_${name} partition of email
+  await setup.unsafe(`create table if not exists email_${name} partition of email
     for values from ('${floorId(day * DAY_MS)}') to ('${floorId((day + 1) * DAY_MS)}')`);
 }
 
