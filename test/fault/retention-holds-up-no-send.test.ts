@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest
 import { floorId } from "../../src/ids.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { dayName, makePartitions } from "../../src/record/db/partitions.ts";
-import { type Engine, startEngine } from "../rig/engine.ts";
+import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -14,24 +14,24 @@ import { mail, type TestWorkspace } from "../rig/workspace.ts";
 const DAY_MS = 86_400_000;
 const TODAY = Math.floor(Date.now() / DAY_MS);
 const EMAILS_OF_A_DAY = 500_000;
-/** More than a send takes anyhow on a machine that may be busy. */
-const SEND_MS_MAX = 500;
+/** For a lock. What else a busy machine does to a send tells nothing about retention. */
+const WAIT_MS_MAX = 500;
 
 let stage: Stage;
 let ws: TestWorkspace;
-/**
- * Of another engine, on whose database nobody works: what a busy machine does to sends, it does to these too.
- */
-let elsewhere: TestWorkspace;
-const opened: { engine: Engine; stage: Stage }[] = [];
+let engine: Engine;
 let sql: Sql;
+/** Looks at the locks meanwhile. */
+let watcher: Sql;
 let hand: HandKeeper;
 let faults: Error[];
 const readers: Sql[] = [];
 beforeAll(async () => {
-  [stage, ws] = await openEngine();
-  [, elsewhere] = await openEngine();
+  stage = await openStage();
+  engine = await startEngine(["api"], { ...stage, settings: PATIENT });
+  ws = await engine.workspace("pro", { cap_hour: 1_000_000, cap_day: 1_000_000 });
   sql = connectRecord(stage.databaseUrl, "setup", 60_000);
+  watcher = connectRecord(stage.databaseUrl, "setup", 60_000);
   hand = handKeeper(stage, { now: () => Date.now(), given: () => 0 }, undefined, {
     storeMs: 2_000,
     onFault: (error) => faults.push(error as Error),
@@ -39,11 +39,9 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(async () => {
   await hand.close();
-  await sql.end({ timeout: 1 });
-  for (const { engine, stage } of opened) {
-    await engine.stop();
-    await stage.close();
-  }
+  await Promise.all([sql, watcher].map((one) => one.end({ timeout: 1 })));
+  await engine.stop();
+  await stage.close();
 });
 beforeEach(() => {
   faults = [];
@@ -52,11 +50,11 @@ afterEach(async () => {
   for (const reader of readers.splice(0)) await reader.end();
 });
 
-test("days with many e-mails are checked and dropped, and no send takes half a second longer", async () => {
+test("days with many e-mails are checked and dropped, and no send waits half a second for it", async () => {
   await anOldDay(42, 1_000); // a drop locks the parent until the end of its transaction
   await anOldDay(41, EMAILS_OF_A_DAY);
   await anOldDay(40, EMAILS_OF_A_DAY);
-  await expectNoSlowerSends(hand.keeper.retention());
+  await expectNoWaitingSends(hand.keeper.retention());
   expect(await there(42, 41, 40)).toEqual([]);
   expect(faults).toEqual([]);
 }, 240_000);
@@ -64,10 +62,10 @@ test("days with many e-mails are checked and dropped, and no send takes half a s
 test("a long transaction on the parents delays what is dropped, and no send", async () => {
   await anOldDay(39, 1_000);
   const reader = await readerOf("email", "body");
-  await expectNoSlowerSends(hand.keeper.retention());
+  await expectNoWaitingSends(hand.keeper.retention());
   expect(await there(39)).toEqual(["body_39", "email_39"]);
   // a day is made ahead: that does not lock the parents either
-  await expectNoSlowerSends(makePartitions(sql, (TODAY + 30) * DAY_MS));
+  await expectNoWaitingSends(makePartitions(sql, (TODAY + 30) * DAY_MS));
   await reader.end();
   await hand.keeper.retention();
   expect(await there(39)).toEqual([]);
@@ -116,13 +114,6 @@ test("a day that was taken out comes back when something in it is open after all
   expect(faults).toEqual([]);
 }, 60_000);
 
-async function openEngine(): Promise<[Stage, TestWorkspace]> {
-  const stage = await openStage();
-  const engine = await startEngine(["api"], stage);
-  opened.push({ engine, stage });
-  return [stage, await engine.workspace("pro", { cap_hour: 1_000_000, cap_day: 1_000_000 })];
-}
-
 function partition(table: "email" | "body", daysAgo: number): string {
   return `${table}_${dayName(TODAY - daysAgo)}`;
 }
@@ -166,27 +157,27 @@ async function readerOf(...tables: string[]): Promise<Sql> {
   return reader;
 }
 
-async function expectNoSlowerSends(work: Promise<unknown>): Promise<void> {
-  const [slowest, without] = await Promise.all([
-    slowestSendUntil(work, ws),
-    slowestSendUntil(work, elsewhere),
-  ]);
-  expect(slowest).toBeLessThan(without + SEND_MS_MAX);
-}
-
-/** In ms. */
-async function slowestSendUntil(work: Promise<unknown>, { client }: TestWorkspace): Promise<number> {
+async function expectNoWaitingSends(work: Promise<unknown>): Promise<void> {
   let isOver = false;
   const done = work.finally(() => {
     isOver = true;
   });
-  let slowest = 0;
-  do {
-    const since = performance.now();
-    const { status } = await client.post("/emails", mail());
-    expect(status).toBe(200);
-    slowest = Math.max(slowest, performance.now() - since);
-  } while (!isOver);
-  await done;
-  return slowest;
+  const sending = (async () => {
+    do expect((await ws.client.post("/emails", mail())).status).toBe(200);
+    while (!isOver);
+  })();
+  let longestMs = 0;
+  do longestMs = Math.max(longestMs, await waitedMs());
+  while (!isOver);
+  await Promise.all([done, sending]);
+  expect(longestMs).toBeLessThan(WAIT_MS_MAX);
+}
+
+/** How long a commit of the api has been waiting for a lock now. */
+async function waitedMs(): Promise<number> {
+  const [row] = await watcher<{ ms: number }[]>`
+    select coalesce(max(1000 * extract(epoch from clock_timestamp() - waitstart)), 0)::float8 as ms
+    from pg_locks join pg_stat_activity using (pid)
+    where not granted and datname = current_database() and application_name = 'postrider commits'`;
+  return row?.ms as number;
 }
