@@ -92,7 +92,10 @@ const SCREENS: readonly [string, FunctionComponent<Params>][] = [
   ["/profile", ProfileScreen],
 ];
 
-/** A literal path is found before one with parameters. */
+/**
+ * A literal path is found before one with parameters. These stay as they are encoded, since they go into the
+ * paths of calls: in a link that somebody sends, `..%2F` must not lead to another call.
+ */
 export function screenAt(path: string): ComponentChildren {
   const wanted = path === "" ? "/emails" : path;
   const literal = SCREENS.find(([pattern]) => pattern === wanted);
@@ -101,17 +104,8 @@ export function screenAt(path: string): ComponentChildren {
   const segments = wanted.split("/");
   const [id = "", other = ""] = pattern
     .split("/")
-    .flatMap((part, n) => (part === ":" ? [decoded(segments[n] ?? "")] : []));
+    .flatMap((part, n) => (part === ":" ? [segments[n] ?? ""] : []));
   return <Found key={wanted} id={id} other={other} />;
-}
-
-/** As it is where it cannot be decoded: then nothing has that id. */
-function decoded(segment: string): string {
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    return segment;
-  }
 }
 
 function matches(pattern: string, path: string): boolean {

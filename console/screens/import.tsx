@@ -89,7 +89,7 @@ async function textIn(file: File): Promise<string> {
 }
 
 function Progress({ id }: { id: string }) {
-  const { data, error, reload } = useGet<Import>(`contacts/import/${id}`);
+  const { data, error, reload } = useGet<Import>(`contacts/import/${encodeURIComponent(id)}`);
   const [, look] = useState(0);
   const isRunning = data?.state === "running";
   useEffect(() => {

@@ -10,7 +10,15 @@ import { WorkOfRoutes } from "./inhand.ts";
 import type { Json } from "./json.ts";
 import { type Body, JsonParser } from "./jsonthread.ts";
 import { openapi } from "./openapi.ts";
-import { bodyOf, OUTCOME_UNKNOWN, type Problem, problemOf, Refusal, unavailable } from "./problem.ts";
+import {
+  bodyOf,
+  INTERNAL,
+  OUTCOME_UNKNOWN,
+  type Problem,
+  problemOf,
+  Refusal,
+  unavailable,
+} from "./problem.ts";
 import { type Answer, type Route, shortPath } from "./routes.ts";
 import { deadlineOf } from "./server.ts";
 
@@ -18,6 +26,12 @@ import { deadlineOf } from "./server.ts";
 const NOT_TOLD: Problem = {
   ...OUTCOME_UNKNOWN,
   message: "It is unknown whether this was done. Reload the page and look, before you try it again.",
+};
+
+/** Answers of the console carry no `X-Request-Id`. */
+const UNEXPECTED: Problem = {
+  ...INTERNAL,
+  message: "An unexpected error occurred on our side. The engine's log has it: tell your operator the time.",
 };
 
 /** `erases`: it erases people, which is asked for by the query. */
@@ -85,7 +99,7 @@ export function openConsoleDoor(parts: HandlerParts, onFault: (error: unknown) =
     failure(error: unknown, isRead: boolean): Answer {
       if (!(error instanceof Refusal)) onFault(error);
       const problem = problemOf(error, isRead);
-      return answerOf(problem === OUTCOME_UNKNOWN ? NOT_TOLD : problem);
+      return answerOf(problem === OUTCOME_UNKNOWN ? NOT_TOLD : worded(problem));
     },
     async call(request: KnownRequest, caller: Caller, chaperone: Chaperone): Promise<Answer> {
       try {
@@ -93,7 +107,7 @@ export function openConsoleDoor(parts: HandlerParts, onFault: (error: unknown) =
       } catch (error) {
         if (error instanceof RefusedByRole) return error.answer;
         if (!(error instanceof Refusal)) onFault(error);
-        return answerOf(problemOf(error, request.method === "GET"));
+        return answerOf(worded(problemOf(error, request.method === "GET")));
       }
     },
     async close() {
@@ -101,6 +115,10 @@ export function openConsoleDoor(parts: HandlerParts, onFault: (error: unknown) =
       await json?.close();
     },
   };
+}
+
+function worded(problem: Problem): Problem {
+  return problem === INTERNAL ? UNEXPECTED : problem;
 }
 
 function askedRoute(route: Route, query: URLSearchParams): AskedRoute {

@@ -56,6 +56,7 @@ export function operatorCalls(parts: OperatorParts): ConsoleCall[] {
       async handle({ query }) {
         const page = pageIn(query);
         const name = (query.get("name") ?? "").slice(0, NAME_CHARS_MAX);
+        if (name.includes("\0")) throw deny("invalid_parameter", "`name` must be without U+0000.");
         return pageOfRows(await pageOfWorkspaces(sql, name, page), page, show);
       },
     }),

@@ -310,6 +310,7 @@ test("operators see all workspaces, hold destinations, set caps and find mail; o
   expect(found.body.data).toMatchObject([{ workspace_id: own.id, id: sent.id, status: "accepted" }]);
   const listed = await operator.get<List<{ id: string }>>(`operator/workspaces?name=${own.handle}`);
   expect(listed.body.data.map((one) => one.id)).toEqual([own.id]);
+  expect((await operator.get("operator/workspaces?name=a%00b")).status).toBe(422);
   expect((await operator.get("v1/emails", { "x-workspace": own.id })).status).toBe(404);
   const path = `operator/workspaces/${own.id}`;
   expect((await operator.post(`${path}/suspend`, { reason: "spam" })).status).toBe(200);
