@@ -1,6 +1,7 @@
 /** Sign-in first, then the shell with a screen in it. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { actAs, type CallError, call, get } from "./call.ts";
+import { forgetDrafts } from "./draft.ts";
 import { keep, kept } from "./kept.ts";
 import { listen } from "./live.ts";
 import { Refusal, Skeleton } from "./parts/bits.tsx";
@@ -25,6 +26,7 @@ export function App() {
   const { path, query } = usePlace();
   const workspace = session ? workspaceOf(session, query.get(WORKSPACE)) : null;
   const [fault, setFault] = useState<string | null>(null);
+  const [hasEnded, setEnded] = useState(false);
   const askedAt = useRef(0);
   const onOutdated = () => {
     if (!session || Date.now() - askedAt.current < OUTDATED_EVERY_MS) return;
@@ -34,7 +36,10 @@ export function App() {
   // before any screen asks for anything
   actAs(
     { workspaceId: workspace?.id ?? null, csrf: session?.csrf ?? "" },
-    () => setSession(null),
+    () => {
+      setEnded(Boolean(session));
+      setSession(null);
+    },
     onOutdated,
   );
 
@@ -79,11 +84,13 @@ export function App() {
       if ((refusal as CallError).status !== 401) return setFault((refusal as Error).message);
     }
     setFault(null);
+    forgetDrafts();
+    setEnded(false);
     setSession(null);
   };
   if (path === "/invite")
     return <AcceptInvitation session={session} fault={fault} onAccepted={renew} onSignOut={signOut} />;
-  if (session === null) return <SignIn onSignedIn={renew} />;
+  if (session === null) return <SignIn hasEnded={hasEnded} onSignedIn={renew} />;
   const choose = (id: string) => refine({ [WORKSPACE]: id });
   return (
     <ConsoleContext.Provider value={{ session, workspace, choose, renew, signOut }}>

@@ -68,7 +68,8 @@ async function ask(method: Method, path: string, body?: unknown): Promise<Respon
   heardTime(response.headers.get("date"));
   if (response.ok) return response;
   const { name, message } = await refusalOf(response);
-  if (response.status === 401 && path !== "session") onSignedOut();
+  // other refusals with 401 are of a password or a code that was typed
+  if (name === "not_signed_in") onSignedOut();
   if (response.status === 403 || response.status === 404) onOutdated();
   throw new CallError(response.status, name, message);
 }

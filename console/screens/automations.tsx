@@ -1,9 +1,10 @@
 import { useMemo, useState } from "preact/hooks";
 import { call, withQuery } from "../call.ts";
+import { useDraft } from "../draft.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Code, Empty, Facts, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Editor } from "../parts/editor.tsx";
-import { Confirm, Dialog, Do, Field, Form, Text, textOf } from "../parts/form.tsx";
+import { Choice, Confirm, Dialog, Do, Field, Form, Text, textOf } from "../parts/form.tsx";
 import { Graph, type Step } from "../parts/graph.tsx";
 import { List } from "../parts/list.tsx";
 import { BASE, go, refine, usePlace } from "../place.ts";
@@ -48,14 +49,14 @@ type Run = {
 export function AutomationsScreen() {
   const [isAdding, setAdding] = useState(false);
   const { session } = useConsole();
-  const { data: audiences } = useGet<ListOf<AudienceItem>>(isAdding ? "v1/audiences?limit=1" : null);
+  const { data: audiences } = useGet<ListOf<AudienceItem>>(isAdding ? "v1/audiences?limit=100" : null);
   const add = async (fields: FormData) => {
-    const [audience] = audiences?.data ?? [];
-    if (!audience) throw new Error("There is no audience. Create one first, under Audiences.");
+    const audience_id = textOf(fields, "audience");
+    if (audience_id === "") throw new Error("There is no audience. Create one first, under Audiences.");
     const { id } = await call<{ id: string }>("POST", "v1/automations", {
       name: textOf(fields, "name"),
       status: "disabled",
-      audience_id: audience.id,
+      audience_id,
       event: textOf(fields, "event"),
       entry: "once",
       steps: [
@@ -119,6 +120,12 @@ export function AutomationsScreen() {
         <Dialog title="New automation" onClose={() => setAdding(false)}>
           <Form button="Create" onSubmit={add}>
             <Text label="Name" name="name" placeholder="Welcome" />
+            <Choice
+              label="Audience"
+              name="audience"
+              options={(audiences?.data ?? []).map(({ id, name }) => ({ value: id, name }))}
+              hint="Whose contacts it writes to."
+            />
             <Text
               label="Event"
               name="event"
@@ -187,7 +194,7 @@ export function AutomationScreen({ id }: { id: string }) {
             </div>
           )}
           {chosen === "runs" && <Runs path={path} id={id} />}
-          {chosen === "document" && <EditDocument key={data.version} automation={data} onSaved={reload} />}
+          {chosen === "document" && <EditDocument automation={data} onSaved={reload} />}
         </>
       )}
       {asked === "stop" && (
@@ -332,22 +339,31 @@ function Runs({ path, id }: { path: string; id: string }) {
 
 function EditDocument({ automation, onSaved }: { automation: Automation; onSaved(): Promise<void> }) {
   const first = useMemo(() => JSON.stringify(shownOf(automation.document), null, 2), [automation.document]);
-  const [text, setText] = useState(first);
+  const { text, isChanged, type, saved, discard } = useDraft(`automation ${automation.id}`, first);
   const [preview, fault] = useMemo(() => read(text), [text]);
   const save = async () => {
-    const { audience_id, event, entry, filters, steps } = JSON.parse(text) as Document;
+    const sent = text;
+    const { audience_id, event, entry, filters, steps } = JSON.parse(sent) as Document;
     await call("PATCH", `v1/automations/${automation.id}`, { audience_id, event, entry, filters, steps });
     await onSaved();
+    saved(sent);
   };
   return (
     <div class="halves">
       <Card
         title="Document"
         actions={
-          <Do name="Save as the next version" isPrimary isOff={text === first || fault !== null} act={save} />
+          <>
+            {isChanged && (
+              <button type="button" onClick={discard}>
+                Discard changes
+              </button>
+            )}
+            <Do name="Save as the next version" isPrimary isOff={!isChanged || fault !== null} act={save} />
+          </>
         }
       >
-        <Editor label="Document of the automation" value={text} faultyLine={null} onInput={setText} />
+        <Editor label="Document of the automation" value={text} faultyLine={null} onInput={type} />
         <p class="hint">Runs that are under way keep the version they started with.</p>
         <Refusal error={fault} />
       </Card>

@@ -4,7 +4,14 @@ import { Form, Text, textOf } from "../parts/form.tsx";
 import type { Session } from "../session.ts";
 import { Door } from "./door.tsx";
 
-export function SignIn({ onSignedIn }: { onSignedIn(session: Session): Promise<void> }) {
+/** `hasEnded`: somebody was signed in on this page, and did not sign out here. */
+export function SignIn({
+  hasEnded = false,
+  onSignedIn,
+}: {
+  hasEnded?: boolean;
+  onSignedIn(session: Session): Promise<void>;
+}) {
   const [asksCode, setAsksCode] = useState(false);
   const [isForgotten, setForgotten] = useState(false);
   if (isForgotten) return <Forgotten onBack={() => setForgotten(false)} />;
@@ -20,6 +27,7 @@ export function SignIn({ onSignedIn }: { onSignedIn(session: Session): Promise<v
   };
   return (
     <Door title="Sign in">
+      {hasEnded && <p class="banner">Your session has ended. Sign in to go on where you were.</p>}
       <Form
         button="Sign in"
         onSubmit={signIn}

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { call } from "../call.ts";
+import { useDraft, useHasDraft } from "../draft.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Code, Empty, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Diff } from "../parts/diff.tsx";
@@ -177,21 +178,41 @@ export function TemplateScreen({ id }: { id: string }) {
 }
 
 function Edit({ template, onSaved }: { template: Template; onSaved(): Promise<void> }) {
-  const [html, setHtml] = useState(template.html);
-  const [subject, setSubject] = useState(template.subject ?? "");
+  const [ofHtml, ofSubject] = draftKeys(template);
+  const html = useDraft(ofHtml, template.html);
+  const subject = useDraft(ofSubject, template.subject ?? "");
   const [variables, setVariables] = useState(() => JSON.stringify(examples(template.variables), null, 2));
-  const { rendering, error } = useRendering(html, subject, variables);
-  const isChanged = html !== template.html || subject !== (template.subject ?? "");
-  const save = () => call("PATCH", `v1/templates/${template.id}`, { html, subject }).then(onSaved);
+  const { rendering, error } = useRendering(html.text, subject.text, variables);
+  const isChanged = html.isChanged || subject.isChanged;
+  const save = async () => {
+    const sent = { html: html.text, subject: subject.text };
+    await call("PATCH", `v1/templates/${template.id}`, sent);
+    await onSaved();
+    html.saved(sent.html);
+    subject.saved(sent.subject);
+  };
+  const discard = () => {
+    html.discard();
+    subject.discard();
+  };
   return (
     <div class="halves">
       <Card
         title="HTML"
-        actions={<Do name={isChanged ? "Save" : "Saved"} isPrimary isOff={!isChanged} act={save} />}
+        actions={
+          <>
+            {isChanged && (
+              <button type="button" onClick={discard}>
+                Discard changes
+              </button>
+            )}
+            <Do name={isChanged ? "Save" : "Saved"} isPrimary isOff={!isChanged} act={save} />
+          </>
+        }
       >
         <div class="stack">
-          <Text label="Subject" name="subject" value={subject} isOptional onInput={setSubject} />
-          <Editor label="HTML" value={html} faultyLine={lineIn(error)} onInput={setHtml} />
+          <Text label="Subject" name="subject" value={subject.text} isOptional onInput={subject.type} />
+          <Editor label="HTML" value={html.text} faultyLine={lineIn(error)} onInput={html.type} />
           <Refusal error={error} />
         </div>
       </Card>
@@ -202,6 +223,10 @@ function Edit({ template, onSaved }: { template: Template; onSaved(): Promise<vo
       </Card>
     </div>
   );
+}
+
+function draftKeys({ id }: Template): [string, string] {
+  return [`template ${id} html`, `template ${id} subject`];
 }
 
 /** What the server makes of it, a moment after the last key. */
@@ -293,6 +318,7 @@ function Versions({ template, onRestored }: { template: Template; onRestored(): 
 
 function SendTest({ template, onClose }: { template: Template; onClose(): void }) {
   const { session } = useConsole();
+  const hasDraft = useHasDraft(...draftKeys(template));
   const send = async (fields: FormData) => {
     const variables = JSON.parse(textOf(fields, "variables"));
     const { id } = await call<{ id: string }>("POST", "v1/emails", {
@@ -305,6 +331,7 @@ function SendTest({ template, onClose }: { template: Template; onClose(): void }
   return (
     <Dialog title="Send a test" onClose={onClose}>
       <Form button="Send" onSubmit={send}>
+        {hasDraft && <p class="banner warn">What you have not saved is not in it. Save first to test it.</p>}
         <Text label="From" name="from" value={template.from ?? ""} placeholder="Shop <orders@example.com>" />
         <Text label="To" name="to" type="email" value={session.account.email} />
         <JsonField

@@ -144,7 +144,7 @@ export class Calls {
     if (request.method !== "GET" && !isSameText(request.header("x-csrf-token"), session.csrf))
       throw deny(
         "cross_site_request",
-        "You have signed in again since this page was opened, such as in another tab. Reload the page. (The `X-CSRF-Token` header is missing or wrong.)",
+        "You have signed in again since this page was opened, such as in another tab. Try once more. (The `X-CSRF-Token` header is missing or wrong.)",
       );
     return session;
   }

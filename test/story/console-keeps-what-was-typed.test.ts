@@ -1,0 +1,138 @@
+/**
+ * Another tab of the screen, another screen, a session that ended: what somebody has typed into an editor is
+ * there when they come back, until they save or discard it.
+ */
+import type { Page } from "playwright-core";
+import { expect } from "vitest";
+import { inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";
+import { PASSWORD, person } from "../rig/people.ts";
+
+const scene = sceneOf(openConsole);
+const SAVED = "<p>saved</p>";
+const TYPED = "<p>typed for an hour</p>";
+
+inChromium("a template that is edited stays as it was typed", async () => {
+  const { engine, workspace, chromium } = scene;
+  const id = await template();
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/templates/${id}`);
+  await editor(page).fill(TYPED);
+  await page.getByRole("tab", { name: "Versions" }).click();
+  await page.getByRole("tab", { name: "Edit" }).click();
+  await expect.poll(() => editor(page).inputValue()).toBe(TYPED);
+  await page.getByRole("link", { name: "Members" }).click();
+  await page.getByRole("heading", { level: 1, name: "Members" }).waitFor();
+  await page.goBack();
+  await expect.poll(() => editor(page).inputValue()).toBe(TYPED);
+  await page.getByRole("button", { name: "Send a test" }).click();
+  await page.getByText("What you have not saved is not in it.").waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("button", { name: "Saved" }).waitFor();
+  expect((await workspace.client.get(`/templates/${id}`)).body).toMatchObject({ html: TYPED });
+  await page.reload(); // asks nothing any more: a question would be left unanswered, and the page as it is
+  await expect.poll(() => editor(page).inputValue()).toBe(TYPED);
+  expect(chromium.complaints.splice(0)).toEqual([]);
+});
+
+inChromium("to leave the page with something typed the browser asks, until it is discarded", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/templates/${await template()}`);
+  await editor(page).fill(TYPED);
+  const asked: string[] = [];
+  page.on("dialog", (dialog) => {
+    asked.push(dialog.type());
+    void dialog.accept();
+  });
+  await page.reload();
+  expect(asked).toEqual(["beforeunload"]);
+  await editor(page).fill(TYPED);
+  await page.getByRole("button", { name: "Discard changes" }).click();
+  await expect.poll(() => editor(page).inputValue()).toBe(SAVED);
+  await page.reload();
+  expect(asked).toHaveLength(1);
+});
+
+inChromium("who signs in again after the session has ended goes on where they were", async () => {
+  const { engine, workspace, chromium } = scene;
+  const { id, email } = await person(engine.sql, workspace.id);
+  const page = await chromium.page();
+  await page.goto(`${engine.consoleUrl}/console/templates/${await template()}`);
+  await signIn(page, email);
+  await editor(page).fill(TYPED);
+  await engine.sql`delete from session where account_id = ${id}`;
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByText("Your session has ended.").waitFor();
+  await signIn(page, email);
+  await expect.poll(() => editor(page).inputValue()).toBe(TYPED);
+  // whoever signs out takes it along
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  expect(await page.getByText("Your session has ended.").count()).toBe(0);
+  await signIn(page, email);
+  await expect.poll(() => editor(page).inputValue()).toBe(SAVED);
+});
+
+inChromium("a document that is edited stays when somebody else saves another version", async () => {
+  const { engine, workspace, chromium } = scene;
+  const { client } = workspace;
+  const audience = (await client.post<{ id: string }>("/audiences", { name: "Customers" })).body.id;
+  const document = { name: "Welcome", audience_id: audience, event: "signed.up", steps: [{ wait: "1h" }] };
+  const { id } = (await client.post<{ id: string }>("/automations", document)).body;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/automations/${id}?tab=document`);
+  const field = page.getByLabel("Document of the automation");
+  const typed = (await field.inputValue()).replace("1h", "3h");
+  await field.fill(typed);
+  await client.call("PATCH", `/automations/${id}`, { steps: [{ wait: "2h" }] });
+  await page.getByRole("tab", { name: "Graph" }).click();
+  await page.getByRole("region", { name: "Steps" }).getByText("2h").waitFor();
+  await page.getByRole("tab", { name: "Document" }).click();
+  await expect.poll(() => field.inputValue()).toBe(typed);
+  await page.getByRole("button", { name: "Save as the next version" }).click();
+  await page.getByRole("button", { name: "Discard changes" }).waitFor({ state: "detached" });
+  expect(JSON.stringify((await client.get(`/automations/${id}`)).body)).toContain("3h");
+});
+
+inChromium("a new automation is of the audience that was chosen", async () => {
+  const { engine, workspace, chromium } = scene;
+  const { client } = workspace;
+  const chosen = (await client.post<{ id: string }>("/audiences", { name: "Chosen" })).body.id;
+  await client.post("/audiences", { name: "Newest" });
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/automations`);
+  await page.getByRole("button", { name: "New automation" }).click();
+  await page.getByLabel("Name").fill("Greeting");
+  await page.getByLabel("Audience").selectOption("Chosen");
+  await page.getByRole("textbox", { name: "Event" }).fill("signed.up");
+  await page.getByLabel("Sender").fill("Shop <hello@example.com>");
+  await page.getByRole("button", { name: "Create", exact: true }).click();
+  const field = page.getByLabel("Document of the automation");
+  expect(JSON.parse(await field.inputValue())).toMatchObject({ audience_id: chosen });
+});
+
+inChromium("a wrong password is told, and nobody is signed out for it", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/profile`);
+  await page.getByLabel("Current password").fill("not the password");
+  await page.getByLabel("New password").fill("another password");
+  await page.getByRole("button", { name: "Change the password" }).click();
+  await page.getByRole("alert").getByText("password is wrong").waitFor();
+  await page.getByRole("button", { name: "Turn it on" }).click();
+  await page.getByLabel("Code", { exact: true }).fill("000000");
+  await page.getByLabel("Your password").fill(PASSWORD);
+  await page.getByRole("button", { name: "Turn it on" }).click();
+  await page.getByRole("alert").getByText("The code is wrong.").waitFor();
+  expect(await page.getByLabel("New password").inputValue()).toBe("another password");
+});
+
+async function template(): Promise<string> {
+  const given = { name: "Order", subject: "Your order", html: SAVED };
+  return (await scene.workspace.client.post<{ id: string }>("/templates", given)).body.id;
+}
+
+function editor(page: Page) {
+  return page.getByLabel("HTML", { exact: true });
+}
