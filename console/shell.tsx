@@ -1,6 +1,6 @@
 /** What surrounds every screen: navigation, workspace switcher, palette, theme, sign-out. */
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Palette } from "./palette.tsx";
 import { Empty, Refusal } from "./parts/bits.tsx";
 import { BASE, usePlace } from "./place.ts";
@@ -17,6 +17,14 @@ export function Shell({ fault, children }: { fault: string | null; children: Com
   const [isPaletteOpen, setPaletteOpen] = useState(false);
   // on narrow screens the navigation covers the screen that was chosen
   useEffect(() => setOpen(false), [path]);
+  const content = useRef<HTMLElement>(null);
+  const shown = useRef(path);
+  // who had the focus is gone with the screen before: the keyboard goes on at the new one
+  useEffect(() => {
+    if (shown.current !== path && document.activeElement === document.body)
+      content.current?.focus({ preventScroll: true });
+    shown.current = path;
+  }, [path]);
   useEffect(() => {
     const listen = (event: KeyboardEvent) => {
       if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
@@ -47,7 +55,7 @@ export function Shell({ fault, children }: { fault: string | null; children: Com
         </button>
       </header>
       <Sidebar isOpen={isOpen} onSearch={() => setPaletteOpen(true)} />
-      <main id="content" tabIndex={-1}>
+      <main id="content" tabIndex={-1} ref={content}>
         <Refusal error={fault} />
         {workspace?.is_suspended && (
           <p class="banner warn">

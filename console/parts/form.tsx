@@ -35,6 +35,9 @@ type TextProps = {
   onInput?(value: string): void;
 };
 
+/** Without it browsers let somebody type years of six digits, which are no time to the API. */
+const LAST_MINUTE = "9999-12-31T23:59";
+
 /**
  * What is typed stays when the screen is drawn anew; only with `onInput` does `value` decide what the field
  * holds.
@@ -60,6 +63,7 @@ export function Text({
           // Preact types each kind of field by itself
           type={type as "text"}
           step={type === "number" ? "any" : undefined}
+          max={type === "datetime-local" ? LAST_MINUTE : undefined}
           required={!isOptional}
           onInput={({ currentTarget }) => onInput?.(currentTarget.value)}
         />
@@ -207,6 +211,9 @@ export function maybe(fields: FormData, name: string): string | undefined {
   return textOf(fields, name) || undefined;
 }
 
+/** Who had the focus before a dialog that another one has just replaced. */
+let openedBy: HTMLElement | null = null;
+
 export function Dialog({
   title,
   onClose,
@@ -219,11 +226,19 @@ export function Dialog({
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useLayoutEffect(() => {
-    const before = document.activeElement as HTMLElement | null;
+    const before = openedBy ?? (document.activeElement as HTMLElement | null);
+    openedBy = null;
     dialog.current?.showModal();
     dialog.current?.querySelector<HTMLElement>("form input, form select, form textarea, input")?.focus();
     // to close it would tell `onClose`, also when another dialog takes its place
-    return () => before?.focus();
+    return () => {
+      openedBy = before;
+      // nothing outside takes the focus while the dialog is there, as it still is now
+      queueMicrotask(() => {
+        openedBy?.focus();
+        openedBy = null;
+      });
+    };
   }, []);
   return (
     <dialog ref={dialog} aria-labelledby={id} onCancel={onClose} onClose={onClose}>

@@ -1,7 +1,7 @@
 /** A list of the API: filters in the URL, pages by cursor, live, exported as CSV page by page. */
 import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useId, useRef, useState } from "preact/hooks";
-import { actsIn, get, withQuery } from "../call.ts";
+import { actsIn, type CallError, get, withQuery } from "../call.ts";
 import { csvOf } from "../csv.ts";
 import { useNews } from "../hooks.ts";
 import { refine, usePlace } from "../place.ts";
@@ -53,7 +53,8 @@ export function List<T extends { id: string }>({
   return (
     <div class="list">
       {filters.length > 0 && <Filters filters={filters} query={query} />}
-      <Refusal error={error} />
+      <Refusal error={error?.message ?? null} />
+      {isFiltered && error?.status === 422 && <Unfilter filters={filters} />}
       {!loaded && !error && <Skeleton lines={8} />}
       {loaded && loaded.rows.length > 0 && (
         <Table
@@ -75,7 +76,7 @@ export function List<T extends { id: string }>({
               Show more
             </button>
           )}
-          <Export label={label} path={wanted} columns={exported} />
+          <Export label={label} columns={exported} rowsOf={(onProgress) => allRows<T>(wanted, onProgress)} />
         </footer>
       )}
     </div>
@@ -84,7 +85,7 @@ export function List<T extends { id: string }>({
 
 function usePages<T extends { id: string }>(path: string, refreshed: unknown) {
   const [loaded, setLoaded] = useState<Loaded<T> | null>(null);
-  const [error, setError] = useState<string | null>(null);
+  const [error, setError] = useState<CallError | null>(null);
   const [isBusy, setBusy] = useState(false);
   const asked = useRef(path);
   asked.current = path;
@@ -96,7 +97,7 @@ function usePages<T extends { id: string }>(path: string, refreshed: unknown) {
       setError(null);
       setLoaded((before) => (before?.path === path ? merged(before, page) : fresh(path, page)));
     } catch (refusal) {
-      if (asked.current === path) setError((refusal as Error).message);
+      if (asked.current === path) setError(refusal as CallError);
     }
   }, [path]);
   useEffect(() => void refresh(), [refresh, refreshed]);
@@ -109,7 +110,7 @@ function usePages<T extends { id: string }>(path: string, refreshed: unknown) {
       const page = await pageWithRows<T>(path, loaded.cursor);
       setLoaded((before) => (before && isNext(before, loaded) ? continued(before, page) : before));
     } catch (refusal) {
-      if (asked.current === path) setError((refusal as Error).message);
+      if (asked.current === path) setError(refusal as CallError);
     } finally {
       setBusy(false);
     }
@@ -192,7 +193,17 @@ export function ShortList<T>({
     <div class="list">
       <Filters filters={filters} query={query} />
       {shown.length > 0 ? (
-        <Table label={label} columns={columns} rows={shown} keyOf={keyOf} />
+        <>
+          <Table label={label} columns={columns} rows={shown} keyOf={keyOf} />
+          <footer class="list-foot">
+            <span class="muted">{count(shown.length)} shown</span>
+            <Export
+              label={label}
+              columns={columns}
+              rowsOf={async () => ({ rows: [...shown], isCut: false })}
+            />
+          </footer>
+        </>
       ) : (
         <Unmatched filters={filters} label={label} />
       )}
@@ -241,6 +252,7 @@ function FilterField({
         <input
           id={id}
           type={(day ? "date" : "search") as "search"}
+          max={day && LAST_DAY}
           value={text}
           placeholder={placeholder}
           onInput={({ currentTarget }) => setText(currentTarget.value)}
@@ -253,9 +265,17 @@ function FilterField({
   );
 }
 
-/** In the calendar of the person who looks. */
+/** Without it browsers let somebody type years of six digits, which are no time to the API. */
+const LAST_DAY = "9999-12-31";
+
+/**
+ * In the calendar of the person who looks. While somebody types a year it is one like 0020: with fewer digits
+ * the field would take it for no day, and empty itself.
+ */
 function dayIn(at: string): string {
-  return Number.isNaN(Date.parse(at)) ? "" : new Date(at).toLocaleDateString("sv");
+  if (Number.isNaN(Date.parse(at))) return "";
+  const [year, ...rest] = new Date(at).toLocaleDateString("sv").split("-");
+  return [year?.padStart(4, "0"), ...rest].join("-");
 }
 
 function momentOf(day: string, end: "first moment" | "last moment"): string {
@@ -263,18 +283,35 @@ function momentOf(day: string, end: "first moment" | "last moment"): string {
 }
 
 function Unmatched({ filters, label }: { filters: readonly Filter[]; label: string }) {
-  const clear = () => refine(Object.fromEntries(filters.map(({ name }) => [name, null])));
   return (
     <section class="empty">
       <h2>No {label} match this filter</h2>
-      <button type="button" onClick={clear}>
-        Remove the filter
-      </button>
+      <Unfilter filters={filters} />
     </section>
   );
 }
 
-function Export<T>({ label, path, columns }: { label: string; path: string; columns: readonly Column<T>[] }) {
+function Unfilter({ filters }: { filters: readonly Filter[] }) {
+  const clear = () => refine(Object.fromEntries(filters.map(({ name }) => [name, null])));
+  return (
+    <button type="button" onClick={clear}>
+      Remove the filter
+    </button>
+  );
+}
+
+type Exported<T> = { rows: T[]; isCut: boolean };
+
+function Export<T>({
+  label,
+  columns,
+  rowsOf,
+}: {
+  label: string;
+  columns: readonly Column<T>[];
+  /** null: there is nothing to save any more. */
+  rowsOf(onProgress: (rows: number) => void): Promise<Exported<T> | null>;
+}) {
   const [done, setDone] = useState<number | null>(null);
   const [error, setError] = useState<string | null>(null);
   const named = columns.filter((column) => column.csv);
@@ -283,11 +320,15 @@ function Export<T>({ label, path, columns }: { label: string; path: string; colu
     setError(null);
     setDone(0);
     try {
-      const rows = await allRows<T>(path, setDone);
-      if (rows === null) return;
+      const exported = await rowsOf(setDone);
+      if (exported === null) return;
       const head = named.map(({ name }) => name);
-      const file = csvOf([head, ...rows.map((row) => named.map(({ csv }) => csv?.(row)))]);
+      const file = csvOf([head, ...exported.rows.map((row) => named.map(({ csv }) => csv?.(row)))]);
       saveFile(`${label.replaceAll(" ", "-")}.csv`, "text/csv", file);
+      if (exported.isCut)
+        setError(
+          `The file ends after ${count(exported.rows.length)} rows, and there are more. Filter the list, and export each part.`,
+        );
     } catch (refusal) {
       setError((refusal as Error).message);
     } finally {
@@ -305,7 +346,7 @@ function Export<T>({ label, path, columns }: { label: string; path: string; colu
 }
 
 /** null: somebody chose another workspace, and what follows would be of that one. */
-async function allRows<T>(path: string, onProgress: (rows: number) => void): Promise<T[] | null> {
+async function allRows<T>(path: string, onProgress: (rows: number) => void): Promise<Exported<T> | null> {
   const workspace = actsIn();
   const rows: T[] = [];
   let cursor: string | null = null;
@@ -316,5 +357,5 @@ async function allRows<T>(path: string, onProgress: (rows: number) => void): Pro
     cursor = page.has_more ? page.next_cursor : null;
     if (actsIn() !== workspace) return null;
   } while (cursor !== null && rows.length < EXPORT_ROWS_MAX);
-  return rows;
+  return { rows, isCut: cursor !== null };
 }
