@@ -106,8 +106,14 @@ function columnsFor(mayManage: boolean, revoke: (key: Key) => void): Column<Key>
           <code class="narrow">{shown}…</code>
         </>
       ),
+      csv: ({ name }) => name,
     },
-    { name: "Key", wide: true, cell: ({ shown }) => <code class="nowrap">{shown}…</code> },
+    {
+      name: "Key",
+      wide: true,
+      cell: ({ shown }) => <code class="nowrap">{shown}…</code>,
+      csv: ({ shown }) => shown,
+    },
     {
       name: "May",
       wide: true,
@@ -122,9 +128,21 @@ function columnsFor(mayManage: boolean, revoke: (key: Key) => void): Column<Key>
           )}
         </>
       ),
+      csv: ({ permissions }) => permissions.join(" "),
     },
-    { name: "Created", wide: true, numeric: true, cell: ({ created_at }) => <Time at={created_at} /> },
-    { name: "Last used", numeric: true, cell: ({ last_used_at }) => <Time at={last_used_at} /> },
+    {
+      name: "Created",
+      wide: true,
+      numeric: true,
+      cell: ({ created_at }) => <Time at={created_at} />,
+      csv: ({ created_at }) => created_at,
+    },
+    {
+      name: "Last used",
+      numeric: true,
+      cell: ({ last_used_at }) => <Time at={last_used_at} />,
+      csv: ({ last_used_at }) => last_used_at,
+    },
     {
       name: "Actions",
       unnamed: true,

@@ -57,16 +57,34 @@ export function MailboxScreen() {
                   <span class="narrow ellipsis">{subject}</span>
                 </>
               ),
+              csv: ({ envelope }) => envelope.to.join(" "),
             },
             {
               name: "Subject",
               wide: true,
               shrinks: true,
               cell: ({ subject }) => <span class="ellipsis">{subject}</span>,
+              csv: ({ subject }) => subject,
             },
-            { name: "From", wide: true, cell: ({ from }) => <span class="muted">{from?.address}</span> },
-            { name: "Size", wide: true, numeric: true, cell: ({ bytes: size }) => bytes(size) },
-            { name: "Caught", numeric: true, cell: ({ received_at }) => <Time at={received_at} /> },
+            {
+              name: "From",
+              wide: true,
+              cell: ({ from }) => <span class="muted">{from?.address}</span>,
+              csv: ({ from }) => from?.address,
+            },
+            {
+              name: "Size",
+              wide: true,
+              numeric: true,
+              cell: ({ bytes: size }) => bytes(size),
+              csv: ({ bytes: size }) => size,
+            },
+            {
+              name: "Caught",
+              numeric: true,
+              cell: ({ received_at }) => <Time at={received_at} />,
+              csv: ({ received_at }) => received_at,
+            },
           ]}
         />
       )}

@@ -103,6 +103,7 @@ function columnsFor(
           {email} {is_you && <span class="muted">(you)</span>}
         </>
       ),
+      csv: ({ email }) => email,
     },
     {
       name: "Role",
@@ -112,11 +113,13 @@ function columnsFor(
         ) : (
           capital(member.role)
         ),
+      csv: ({ role }) => role,
     },
     {
       name: "Second factor",
       wide: true,
       cell: ({ has_totp }) => <Badge state={has_totp ? "on" : "off"} tone={has_totp ? "good" : "quiet"} />,
+      csv: ({ has_totp }) => (has_totp ? "on" : "off"),
     },
     {
       name: "Actions",

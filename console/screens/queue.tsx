@@ -167,15 +167,27 @@ function columnsFor(
           <span class="narrow reply">{last_reply}</span>
         </>
       ),
+      csv: ({ domain }) => domain ?? "the smarthost",
     },
-    { name: "Deferred", numeric: true, cell: ({ count: deferred }) => count(deferred) },
+    {
+      name: "Deferred",
+      numeric: true,
+      cell: ({ count: deferred }) => count(deferred),
+      csv: ({ count: deferred }) => deferred,
+    },
     ...(isOperator ? FLOW : []),
     {
       name: "Next attempt",
       wide: true,
       cell: ({ next_attempt_at }) => (next_attempt_at ? <Time at={next_attempt_at} /> : "when resumed"),
+      csv: ({ next_attempt_at }) => next_attempt_at,
     },
-    { name: "Last reply", wide: true, cell: ({ last_reply }) => <span class="reply">{last_reply}</span> },
+    {
+      name: "Last reply",
+      wide: true,
+      cell: ({ last_reply }) => <span class="reply">{last_reply}</span>,
+      csv: ({ last_reply }) => last_reply,
+    },
     {
       name: "Actions",
       unnamed: true,

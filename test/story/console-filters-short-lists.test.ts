@@ -1,7 +1,9 @@
 /**
  * Keys, members, destinations and caught mail are filtered as longer lists are, by fields that the address
- * keeps.
+ * keeps, and exported as they are filtered.
  */
+import { readFile } from "node:fs/promises";
+import type { Page } from "playwright-core";
 import { expect } from "vitest";
 import { inChromium, openConsole, sceneOf } from "../rig/page.ts";
 import { person } from "../rig/people.ts";
@@ -30,3 +32,39 @@ inChromium("by words and by choice, and without a match", async () => {
   await page.getByRole("heading", { name: "No API keys match this filter" }).waitFor();
   expect(chromium.complaints).toEqual([]);
 });
+
+inChromium("what is filtered is exported, and of a key only what the list shows", async () => {
+  const { engine, workspace, chromium } = scene;
+  const { email } = await person(engine.sql, workspace.id, "member");
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/members?email=${email}`);
+  expect(await exported(page)).toBe(`Address,Role,Second factor\r\n${email},member,off\r\n`);
+  await page.goto(`${engine.consoleUrl}/console/keys`);
+  const keys = await exported(page);
+  expect(keys.split("\r\n")[0]).toBe("Name,Key,May,Created,Last used");
+  expect(keys).not.toContain(workspace.client.key);
+});
+
+inChromium("an export that ends before the list does says so", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  const data = Array.from({ length: 25_000 }, (_, n) => ({
+    id: `d${n}`,
+    name: `${n}.example`,
+    status: "verified",
+  }));
+  await page.route("**/v1/domains?*", (route) => {
+    const isForScreen = route.request().url().includes("limit=50");
+    const page = { data: isForScreen ? data.slice(0, 50) : data, has_more: true, next_cursor: "next" };
+    return route.fulfill({ json: page });
+  });
+  await page.goto(`${engine.consoleUrl}/console/domains`);
+  expect((await exported(page)).match(/\r\n/g)).toHaveLength(50_001);
+  await page.getByRole("alert").getByText("The file ends after 50,000 rows").waitFor();
+});
+
+async function exported(page: Page): Promise<string> {
+  const saved = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Export CSV" }).click();
+  return readFile(await (await saved).path(), "utf8");
+}

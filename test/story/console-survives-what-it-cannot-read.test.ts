@@ -53,6 +53,39 @@ inChromium("a link that was cut shows a page, and the way on", async () => {
   expect(chromium.complaints.splice(0)).toEqual([]);
 });
 
+inChromium("a link leads to no other call than that of its screen", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  const asked: string[] = [];
+  page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+  const far = "..%2F..%2Fmembers";
+  for (const path of [
+    `emails/${far}`,
+    `templates/${far}`,
+    `audiences/${far}/import?import=${far}`,
+    "emails/%00",
+  ]) {
+    await page.goto(`${engine.consoleUrl}/console/${path}`);
+    await page.getByRole("alert").first().waitFor();
+  }
+  expect(
+    asked.filter((path) => path === "/console/call/members" || path === "/console/call/v1/emails/"),
+  ).toEqual([]);
+  expect(chromium.complaints.splice(0)).toEqual([]);
+});
+
+inChromium("a filter that cannot be read is told, and can be removed", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  for (const filter of ["status=foo", "since=yesterday", "tag=:"]) {
+    await page.goto(`${engine.consoleUrl}/console/emails?${filter}`);
+    await page.getByRole("alert").waitFor();
+    await page.getByRole("button", { name: "Remove the filter" }).click();
+    await page.getByRole("heading", { name: "Send the first e-mail" }).waitFor();
+    expect(new URL(page.url()).search).toBe("");
+  }
+});
+
 inChromium("nobody is called free of suppression while that is not known", async () => {
   const { engine, workspace, chromium } = scene;
   const page = await chromium.pageOf(engine, workspace.id);
