@@ -182,9 +182,10 @@ async function checkedAccount(
   { hashing }: SignInParts,
   account: AccountOfPerson | null,
   password: string,
+  words: string = WRONG,
 ): Promise<AccountOfPerson> {
   const isRight = await hashing.isRight(password, account?.passwordHash ?? null);
-  if (!account || !isRight) throw deny("invalid_credentials", WRONG);
+  if (!account || !isRight) throw deny("invalid_credentials", words);
   return account;
 }
 
@@ -255,7 +256,8 @@ async function expectPassword(
 ): Promise<AccountOfPerson> {
   await countGuess(parts, request);
   await countSignIn(parts, request, session.email);
-  return checkedAccount(parts, await findAccountById(parts.sql, session.accountId), password);
+  const account = await findAccountById(parts.sql, session.accountId);
+  return checkedAccount(parts, account, password, "The current password is wrong.");
 }
 
 async function changePassword(

@@ -119,7 +119,7 @@ inChromium("a wrong password is told, and nobody is signed out for it", async ()
   await page.getByLabel("Current password").fill("not the password");
   await page.getByLabel("New password").fill("another password");
   await page.getByRole("button", { name: "Change the password" }).click();
-  await page.getByRole("alert").getByText("password is wrong").waitFor();
+  await page.getByRole("alert").getByText("The current password is wrong.").waitFor();
   await page.getByRole("button", { name: "Turn it on" }).click();
   await page.getByLabel("Code", { exact: true }).fill("000000");
   await page.getByLabel("Your password").fill(PASSWORD);
