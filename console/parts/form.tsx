@@ -185,6 +185,7 @@ export function Form({
   return (
     <form
       class="form"
+      aria-busy={isBusy}
       onSubmit={(event) => {
         event.preventDefault();
         void run(new FormData(event.currentTarget));
@@ -240,11 +241,17 @@ export function Dialog({
       });
     };
   }, []);
+  // what a form is answered may be shown only once, such as a key
+  const isBusy = () => dialog.current?.querySelector("form[aria-busy=true]") !== null;
+  const cancel = (event: Event) => {
+    if (isBusy()) event.preventDefault();
+    else onClose();
+  };
   return (
-    <dialog ref={dialog} aria-labelledby={id} onCancel={onClose} onClose={onClose}>
+    <dialog ref={dialog} aria-labelledby={id} onCancel={cancel} onClose={onClose}>
       <header>
         <h2 id={id}>{title}</h2>
-        <button type="button" class="plain" aria-label="Close" onClick={onClose}>
+        <button type="button" class="plain" aria-label="Close" onClick={cancel}>
           ×
         </button>
       </header>

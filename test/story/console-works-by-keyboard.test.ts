@@ -42,6 +42,28 @@ inChromium("whoever closes a dialog is where they were", async () => {
   }
 });
 
+inChromium("a key that is being made is shown, although somebody wants to close the dialog", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  let answer = () => {};
+  const isAwaited = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route("**/call/keys", async (route) => {
+    if (route.request().method() === "POST") await isAwaited;
+    await route.continue();
+  });
+  await page.goto(`${engine.consoleUrl}/console/keys?new=1`);
+  await page.getByLabel("Name").fill("shop");
+  const asked = page.waitForRequest((request) => request.method() === "POST");
+  await page.keyboard.press("Enter");
+  await asked;
+  await page.getByRole("button", { name: "Close" }).click();
+  await page.keyboard.press("Escape");
+  answer();
+  await page.getByText("It is not shown again.").waitFor();
+});
+
 inChromium("the keyboard goes on in a screen that was opened from within another", async () => {
   const { engine, workspace, chromium } = scene;
   await workspace.client.post("/emails", mail({ subject: "Hello" }));
