@@ -52,19 +52,20 @@ test("a Redis that says nothing is 503 in time, and all is well when it speaks a
 test("the reply of reserve is lost again and again, and the quota stays exact", async () => {
   const ws = await api.workspace("free");
   await ws.client.get("/emails");
-  let accepted = 0;
-  let answers = 0;
+  let [accepted, unknown, answers] = [0, 0, 0];
   const caller = async (): Promise<void> => {
     for (;;) {
       const { status } = await ws.client.post("/emails", mail());
       answers++;
       if (status === 200) accepted++;
+      if (status === 500) unknown++; // a commit that took longer than it may
       if (status === 429) return;
       if (answers < 200 && answers % 25 === 0) toRedis.cut();
     }
   };
   await Promise.all(Array.from({ length: CALLERS }, caller));
-  expect(accepted).toBe(100);
+  expect(accepted).toBeLessThanOrEqual(100);
+  expect(accepted + unknown).toBeGreaterThanOrEqual(100);
   const [ledger] = await api.sql`select day_used from ledger where workspace_id = ${ws.id}`;
   expect(ledger?.day_used).toBe(100);
 }, 60_000);
