@@ -139,7 +139,7 @@ class Submitter {
         const refused = await this.#refusedByLedger(caller, outgoing);
         if (refused) return refused;
       }
-      const committed = await this.#traced(caller, outgoing);
+      const committed = await this.#commit(caller, outgoing);
       // before the caller is answered: its next request must not meet what this one left behind
       this.#tidy(asked, grant, committed);
       return answer(committed, outgoing, clock.now());
@@ -149,7 +149,7 @@ class Submitter {
   submitByLedger(caller: Caller, outgoing: Outgoing): Promise<Submitted> {
     const { reservations, clock, onLag } = this.#parts;
     return this.#inRoom(outgoing, async () => {
-      const committed = await this.#traced(caller, outgoing);
+      const committed = await this.#commit(caller, outgoing);
       // Redis has not counted it: the next request rebuilds the counters
       reservations.forget(caller.bearer.handle).catch(onLag);
       return answer(committed, outgoing, clock.now());
@@ -197,8 +197,13 @@ class Submitter {
     }
   }
 
-  async #traced(caller: Caller, outgoing: Outgoing): Promise<Committed | NotAdmitted> {
-    const committing = outgoing.span?.begin("commit");
+  #commit(caller: Caller, outgoing: Outgoing): Promise<Committed | NotAdmitted> {
+    const { span } = outgoing;
+    return span ? this.#traced(caller, outgoing, span) : this.#write(caller, outgoing);
+  }
+
+  async #traced(caller: Caller, outgoing: Outgoing, span: TraceSpan): Promise<Committed | NotAdmitted> {
+    const committing = span.begin("commit");
     const committed = await this.#write(caller, outgoing);
     committing?.end({ "postrider.emails": outgoing.emails.length, "postrider.result": committed.kind });
     return committed;
@@ -209,7 +214,7 @@ class Submitter {
     const { commit, clock } = this.#parts;
     let { version } = caller;
     const { ahead, rest: attachments } = partAhead(outgoing.attachments);
-    const failed = await this.#keepAhead(ahead);
+    const failed = ahead.length === 0 ? null : await this.#keepAhead(ahead);
     if (failed) return failed;
     for (let attempt = 0; attempt < STALE_ATTEMPTS_MAX; attempt++) {
       const committed = await commit.submit(
@@ -226,7 +231,6 @@ class Submitter {
 
   async #keepAhead(attachments: readonly NewAttachment[]): Promise<Committed | null> {
     const { uploads, clock } = this.#parts;
-    if (attachments.length === 0) return null;
     try {
       await within(keepAhead(uploads, attachments, new Date(clock.now())), UPLOAD_MS_MAX);
       return null;

@@ -18,7 +18,7 @@
 
 import type { HttpRequest, HttpResponse } from "uWebSockets.js";
 import { randomUUID } from "node:crypto";
-import type { Caller } from "../admission/admit.ts";
+import type { Caller, Rate } from "../admission/admit.ts";
 import type { TraceSpan } from "../trace.ts";
 import type { BodyBudget } from "./bodybudget.ts";
 import { BodyMemory } from "./bodymemory.ts";
@@ -66,8 +66,8 @@ export class Exchange {
   route: string | null = null;
   /** Set with the route; null: traces are off. */
   span: TraceSpan | null = null;
-  /** Set once the caller is known; every answer after that carries them. */
-  rateHeaders: readonly [string, string][] = [];
+  /** Set once the caller is known; every answer after that tells it. */
+  rate: Rate | null = null;
   status = 0;
   onEnd: (() => void) | null = null;
   onGone: (() => void) | null = null;
@@ -195,7 +195,7 @@ export class Exchange {
     res.writeStatus(STATUS_LINES[status] ?? String(status));
     if (!("Content-Type" in headers)) res.writeHeader("Content-Type", "application/json; charset=utf-8");
     res.writeHeader("X-Request-Id", this.requestId);
-    for (const [name, value] of this.rateHeaders) res.writeHeader(name, value);
+    if (this.rate) res.writeHeader("X-RateLimit-Limit", rateLines(this.rate));
     for (const name in headers) res.writeHeader(name, headers[name] as string);
   }
 
@@ -326,6 +326,11 @@ export class Exchange {
     this.onEnd = null;
     onEnd?.();
   }
+}
+
+/** The value of the first header and five more lines: the library writes it as it is, in one call for all. */
+function rateLines({ limit, remaining, resetSeconds }: Rate): string {
+  return `${limit}\r\nX-RateLimit-Remaining: ${remaining}\r\nX-RateLimit-Reset: ${resetSeconds}\r\nratelimit-limit: ${limit}\r\nratelimit-remaining: ${remaining}\r\nratelimit-reset: ${resetSeconds}`;
 }
 
 function addressOf(res: HttpResponse): string | null {

@@ -42,6 +42,8 @@ import {
 
 type Received = { chunks: Buffer[]; size: number };
 
+type ReadContent = Pick<Call, "body" | "form" | "digest" | "badItems">;
+
 export type GateParts = {
   readKey(key: string): Bearer | null;
   admit(bearer: Bearer): Promise<Admission>;
@@ -73,7 +75,12 @@ export const INVALID_KEY = problem(
   CHALLENGE,
 );
 const EMPTY = { chunks: [], size: 0 };
-const NO_BODY = { body: undefined, digest: () => createHash("sha256").digest("hex") };
+const NO_BODY: ReadContent = {
+  body: undefined,
+  form: null,
+  digest: () => createHash("sha256").digest("hex"),
+  badItems: null,
+};
 export const SUSPENDED = problem(
   "workspace_suspended",
   "This workspace is suspended. Nothing is sent until its operator resumes it: ask them.",
@@ -144,9 +151,12 @@ export async function passKnown(
   const end = parts.inHand.take(route, caller.bearer.handle, size);
   if (!end) throw new Refusal(unavailable("capacity"));
   try {
-    const content = size === 0 ? NO_BODY : await contentOf(parts, route, caller, exchange, received);
+    const { body, form, digest, badItems } =
+      size === 0 ? NO_BODY : await contentOf(parts, route, caller, exchange, received);
     if (route.query) refuseRepeated(query, route.query);
-    return { route, call: { caller, params, query, exchange, ...content, bodyBytes: size }, end };
+    // written out: with a spread, each call would be an object of a shape of its own
+    const call = { caller, params, query, exchange, body, form, digest, badItems, bodyBytes: size };
+    return { route, call, end };
   } catch (error) {
     end();
     throw error;
@@ -167,7 +177,7 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
   parts.onUse(admission.caller);
   exchange.caller = admission.caller;
   exchange.belongsTo(admission.caller.workspaceId);
-  exchange.rateHeaders = rateHeaders(admission.rate);
+  exchange.rate = admission.rate;
   const refused = refusalOf(admission);
   if (!refused) return admission.caller;
   nameRoute(parts.router, exchange);
@@ -264,15 +274,15 @@ function bytesOf(result: BodyResult): Received {
   }
 }
 
-async function contentOf(
+function contentOf(
   parts: Pick<GateParts, "parse">,
   route: Route,
   caller: Caller,
   exchange: KnownRequest,
   received: Received,
-): Promise<Pick<Call, "body" | "digest" | "form" | "badItems">> {
-  if (route.takesForm) return { ...NO_BODY, form: formOf(exchange, received) };
-  return parseBody(parts, route, caller, exchange, received);
+): ReadContent | Promise<ReadContent> {
+  if (!route.takesForm) return parseBody(parts, route, caller, exchange, received);
+  return { ...NO_BODY, form: formOf(exchange, received) };
 }
 
 function formOf(exchange: KnownRequest, { chunks }: Received): Form {
@@ -289,7 +299,7 @@ async function parseBody(
   { workspaceId }: Caller,
   exchange: KnownRequest,
   { chunks, size }: Received,
-): Promise<Pick<Call, "body" | "digest" | "badItems">> {
+): Promise<ReadContent> {
   const { fields, itemsMax } = readingOf(route);
   const sparesItems = route.sparesItems?.(exchange) ?? false;
   const parsed = await parts.parse({
@@ -304,7 +314,7 @@ async function parseBody(
   });
   exchange.dropBody();
   if (parsed.kind !== "json") throw notRead(parsed);
-  return { body: parsed.value, digest: parsed.digest, badItems: parsed.badItems };
+  return { body: parsed.value, form: null, digest: parsed.digest, badItems: parsed.badItems };
 }
 
 export function notRead(found: NotJson): Refusal {
@@ -337,18 +347,6 @@ export function badText(path: readonly string[]): Refusal {
 
 function whoseText(path: readonly string[]): string {
   return path.length === 0 ? "The request body" : `The \`${fieldPath(path)}\` field`;
-}
-
-function rateHeaders({ limit, remaining, resetSeconds }: Rate): [string, string][] {
-  const values = { Limit: String(limit), Remaining: String(remaining), Reset: String(resetSeconds) };
-  return [
-    ["X-RateLimit-Limit", values.Limit],
-    ["X-RateLimit-Remaining", values.Remaining],
-    ["X-RateLimit-Reset", values.Reset],
-    ["ratelimit-limit", values.Limit],
-    ["ratelimit-remaining", values.Remaining],
-    ["ratelimit-reset", values.Reset],
-  ];
 }
 
 export function rateLimited({ limit, per }: Rate, retryAfterSeconds: number): Refusal {

@@ -305,7 +305,7 @@ function show({
   };
 }
 
-function readAsked(form: Form | undefined) {
+function readAsked(form: Form | null) {
   const file = form?.get("file");
   if (!form || !file) throw missingField("file");
   if ((form.get("topics") ?? "[]").toString() !== "[]")

@@ -30,10 +30,10 @@ export type Call = {
   /** The parsed body; undefined when there was none. */
   body: Json | undefined;
   bodyBytes: number;
-  /** Of a body whose route spares items: those that must be refused. */
-  badItems?: BadItems;
   /** The parts of a body that is a form. */
-  form?: Form;
+  form: Form | null;
+  /** Of a body whose route spares items: those that must be refused. */
+  badItems: BadItems | null;
   /** Of the body as it came, for what must be compared byte by byte. */
   digest(): string;
 };

@@ -208,7 +208,7 @@ export async function answerOf(parts: ServerParts, exchange: Exchange): Promise<
     const found = problem("not_found", `There is nothing at ${exchange.path}. The API is under /api/v1.`);
     return { status: found.status, body: bodyOf(found) };
   }
-  return handlePassed(parts, exchange, await pass(parts.gate, exchange));
+  return await handlePassed(parts, exchange, await pass(parts.gate, exchange));
 }
 
 /** By the handler of its route, within the time that it has. */
