@@ -1,6 +1,6 @@
 /**
  * Identifies the key of a request and counts its rate. One script call when Redis knows the key. Requests of
- * one key that arrive together share a call.
+ * one key that arrive in the same turn of the event loop share a call.
  *
  * A key that Redis does not have is loaded from Postgres and cached for a minute, never over a newer version.
  * Requests for the same key share a load, and loads are bounded per process: keys with a wrong check value
@@ -17,7 +17,6 @@ import { allowanceOf } from "../rules/allowance.ts";
 import { limitsOf, type Plan, TERMS } from "../rules/plans.ts";
 import { limitsText } from "../rules/stream.ts";
 import type { Bearer } from "./bearer.ts";
-import { Together } from "./together.ts";
 import { RECORD_MS_MAX, Unavailable } from "./unavailable.ts";
 
 export const RECORD_LIVES_MS = 60_000;
@@ -40,6 +39,11 @@ export type Caller = {
   readonly stream: string;
   /** Those that the workspace has defined, as `limitsText` writes them. */
   readonly streams: string;
+};
+
+type WaitingRequest = {
+  bearer: Bearer;
+  requests: { resolve(admission: Admission | null): void; reject(error: unknown): void }[];
 };
 
 /** Of the window with the fewest requests remaining, for the rate headers. */
@@ -95,8 +99,8 @@ export class Admitter {
   readonly #reads: Sql;
   readonly #clock: Clock;
   readonly #loads = new Map<string, Promise<KeyRecord | null>>();
-  /** null: Redis does not hold the key. */
-  readonly #arriving = new Together<Bearer, Admission | null>((bearers) => this.#askFor(bearers));
+  /** Requests of this turn of the event loop, by the hash of their key. */
+  #arriving = new Map<string, WaitingRequest>();
 
   constructor(redis: RedisClient, reads: Sql, clock: Clock) {
     this.#redis = redis;
@@ -106,8 +110,7 @@ export class Admitter {
 
   async admit(bearer: Bearer): Promise<Admission> {
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-      const admission =
-        (await this.#arriving.ask(bearer.hash, bearer)) ?? ((await this.load(bearer)) ? null : UNKNOWN);
+      const admission = (await this.#ask(bearer)) ?? ((await this.load(bearer)) ? null : UNKNOWN);
       if (!admission) continue;
       ADMITTED.add(1, admission.kind);
       return admission;
@@ -126,9 +129,36 @@ export class Admitter {
     return load;
   }
 
-  /** The verdicts on these requests of one key, in order of arrival. */
-  async #askFor(bearers: readonly Bearer[]): Promise<(Admission | null)[]> {
-    const [{ handle, hash }] = bearers as [Bearer];
+  /** null: Redis does not hold the key. */
+  #ask(bearer: Bearer): Promise<Admission | null> {
+    return new Promise((resolve, reject) => {
+      const one = { resolve, reject };
+      const others = this.#arriving.get(bearer.hash);
+      if (others) {
+        others.requests.push(one);
+        return;
+      }
+      if (this.#arriving.size === 0) setImmediate(() => this.#askAll());
+      this.#arriving.set(bearer.hash, { bearer, requests: [one] });
+    });
+  }
+
+  #askAll(): void {
+    const arrived = this.#arriving;
+    this.#arriving = new Map();
+    for (const { bearer, requests } of arrived.values())
+      this.#askFor(bearer, requests.length).then(
+        (admissionOf) => {
+          for (const [place, { resolve }] of requests.entries()) resolve(admissionOf(place));
+        },
+        (error: unknown) => {
+          for (const { reject } of requests) reject(error);
+        },
+      );
+  }
+
+  /** The verdict on the request at this position of the group, in order of arrival. */
+  async #askFor({ handle, hash }: Bearer, requests: number): Promise<(place: number) => Admission | null> {
     const reply = (await this.#answer(
       admitScript.run(
         this.#redis,
@@ -138,10 +168,10 @@ export class Admitter {
           key_rates: keyspace.keyRates(handle, hash),
           workspace_rates: keyspace.workspaceRates(handle),
         },
-        { now: this.#clock.given(), requests: bearers.length },
+        { now: this.#clock.given(), requests },
       ),
     )) as AdmitReply;
-    if (reply.length === 1) return bearers.map(() => (reply[0] === "miss" ? null : UNKNOWN));
+    if (reply.length === 1) return () => (reply[0] === "miss" ? null : UNKNOWN);
     const [
       ,
       keyId,
@@ -172,12 +202,12 @@ export class Admitter {
       stream,
       streams,
     };
-    return bearers.map((_, place) => {
+    return (place) => {
       const after = admitted - place - 1;
       return after >= 0
         ? { kind: "admitted", caller, rate: { limit, per, remaining: remaining + after, resetSeconds } }
         : { kind: "limited", caller, rate: { limit, per, remaining, resetSeconds }, retryAfterSeconds };
-    });
+    };
   }
 
   async #load(bearer: Bearer): Promise<KeyRecord | null> {

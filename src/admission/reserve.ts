@@ -14,7 +14,6 @@ import { keyspace } from "../redis/keyspace.ts";
 import { loadScript, type RedisClient } from "../redis/scripts.ts";
 import { advance, HOUR_BUCKETS, sum } from "../rules/ledger.ts";
 import type { MailStream } from "../rules/stream.ts";
-import { Together } from "./together.ts";
 import { RECORD_MS_MAX, Unavailable } from "./unavailable.ts";
 
 const RESERVATION_LIVES_MS = 60_000;
@@ -46,7 +45,12 @@ export type Grant =
   | { kind: "running" }
   | { kind: "conflict" };
 
-type Reserving = { asked: Asked; reload: () => Promise<unknown> };
+type WaitingReservation = {
+  asked: Asked;
+  reload: () => Promise<unknown>;
+  resolve(grant: Grant): void;
+  reject(error: unknown): void;
+};
 
 const RESERVED = new Counter(
   "postrider_reservations_total",
@@ -87,8 +91,8 @@ export class Reservations {
   readonly #reads: Sql;
   readonly #clock: Clock;
   readonly #restores = new Map<string, Promise<void>>();
-  /** By the handle of their workspace and their stream. */
-  readonly #arriving = new Together<Reserving, Grant>((group) => this.#reserveTogether(group));
+  /** Requests of this turn of the event loop, by the handle of their workspace and their stream. */
+  #arriving = new Map<string, WaitingReservation[]>();
 
   constructor(redis: RedisClient, reads: Sql, clock: Clock) {
     this.#redis = redis;
@@ -118,14 +122,23 @@ export class Reservations {
   }
 
   /**
-   * As `reserve`, for a caller's request. Those of one workspace and stream that come together share one
-   * script call and one reservation. A request with an idempotency key asks alone, and so does each of a
-   * group that is not granted as a whole.
+   * As `reserve`, for a caller's request. Those of one workspace and stream that come in the same turn of the
+   * event loop share one script call and one reservation. A request with an idempotency key asks alone, and
+   * so does each of a group that is not granted as a whole.
    */
   reserveInTurn(asked: Asked, reload: () => Promise<unknown>): Promise<Grant> {
     if (asked.claim) return this.reserve(asked, reload);
-    const kind = `${asked.handle} ${asked.bulk} ${asked.stream}`;
-    return this.#arriving.ask(kind, { asked, reload });
+    return new Promise((resolve, reject) => {
+      const one = { asked, reload, resolve, reject };
+      const together = `${asked.handle} ${asked.bulk} ${asked.stream}`;
+      const others = this.#arriving.get(together);
+      if (others) {
+        others.push(one);
+        return;
+      }
+      if (this.#arriving.size === 0) setImmediate(() => this.#reserveAll());
+      this.#arriving.set(together, [one]);
+    });
   }
 
   /** Undoes the reservation: nothing was written under it. A failure only leaves Redis counting too much. */
@@ -190,8 +203,22 @@ export class Reservations {
     await this.#redis.del(keyspace.use(handle));
   }
 
-  async #reserveTogether(group: readonly Reserving[]): Promise<Grant[]> {
-    const [{ asked: first, reload }] = group as [Reserving];
+  #reserveAll(): void {
+    const arrived = this.#arriving;
+    this.#arriving = new Map();
+    for (const group of arrived.values())
+      this.#reserveTogether(group).then(
+        (grants) => {
+          for (const [place, { resolve }] of group.entries()) resolve(grants[place] as Grant);
+        },
+        (error: unknown) => {
+          for (const { reject } of group) reject(error);
+        },
+      );
+  }
+
+  async #reserveTogether(group: readonly WaitingReservation[]): Promise<Grant[]> {
+    const [{ asked: first, reload }] = group as [WaitingReservation];
     if (group.length > 1) {
       const counted = group.reduce((sum, { asked }) => sum + asked.counted, 0);
       const weights = group.flatMap(({ asked }) => asked.weights);
@@ -252,7 +279,10 @@ export class Reservations {
 }
 
 /** What goes now are the first e-mails of them all, in the order of the requests. */
-function shareOut({ epoch, go }: { epoch: string; go: number }, group: readonly Reserving[]): Grant[] {
+function shareOut(
+  { epoch, go }: { epoch: string; go: number },
+  group: readonly WaitingReservation[],
+): Grant[] {
   let left = go;
   return group.map(({ asked: { weights } }) => {
     const own = Math.min(left, weights.length);

@@ -3,7 +3,7 @@
  *
  * ioredis 6.0.0 looks for changes of the topology by a timer of its own, and sets it again when an answer
  * arrives after `disconnect`: a command that was done before its client knew the cluster never ended. This
- * timer ends with the client, and keeps no process alive.
+ * timer ends with the connection, and keeps no process alive.
  */
 import { Cluster, type ClusterNode, type ClusterOptions } from "ioredis";
 
@@ -14,10 +14,14 @@ const TOPOLOGY_EVERY_MS = 5_000;
 
 export function steadyCluster(nodes: ClusterNode[], options: SteadyOptions): Cluster {
   const cluster = new Cluster(nodes, options);
-  const timer = setInterval(() => {
-    if (cluster.status === "ready") cluster.refreshSlotsCache();
-  }, TOPOLOGY_EVERY_MS).unref();
-  cluster.once("end", () => clearInterval(timer));
+  let timer: NodeJS.Timeout | undefined;
+  cluster.on("ready", () => {
+    clearInterval(timer);
+    timer = setInterval(() => {
+      if (cluster.status === "ready") cluster.refreshSlotsCache();
+      else clearInterval(timer);
+    }, TOPOLOGY_EVERY_MS).unref();
+  });
   // BullMQ waits for bags on a copy
   cluster.duplicate = ((otherNodes: ClusterNode[] = [], others: Partial<SteadyOptions> = {}) =>
     steadyCluster(otherNodes.length > 0 ? otherNodes : nodes, {
