@@ -173,11 +173,11 @@ async function expectNoWaitingSends(work: Promise<unknown>): Promise<void> {
   expect(longestMs).toBeLessThan(WAIT_MS_MAX);
 }
 
-/** How long a commit of the api has been waiting for a lock now. */
+/** How long something that a send needs has been waiting for a lock now. */
 async function waitedMs(): Promise<number> {
   const [row] = await watcher<{ ms: number }[]>`
     select coalesce(max(1000 * extract(epoch from clock_timestamp() - waitstart)), 0)::float8 as ms
     from pg_locks join pg_stat_activity using (pid)
-    where not granted and datname = current_database() and application_name = 'postrider commits'`;
+    where not granted and datname = current_database() and application_name in ('postrider commits', 'postrider reads', 'postrider hints')`;
   return row?.ms as number;
 }

@@ -36,6 +36,7 @@ type Amid = (atHome: Tx) => Promise<unknown>;
 
 const LOCK_TIMEOUT = "55P03";
 const SWITCH_MS_MAX = 30_000;
+const RETRY_MS = 50;
 
 /**
  * On a busy machine a switch takes longer than writers may be paused, and is taken back: then it is tried
@@ -54,6 +55,7 @@ export async function switchOver(
     } catch (error) {
       const isLate = error instanceof NotYet || (error as { code?: string }).code === LOCK_TIMEOUT;
       if (!isLate || performance.now() > deadline) throw error;
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
 }
 
