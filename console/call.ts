@@ -2,6 +2,12 @@
 import { heardTime } from "./clock.ts";
 
 const CALLS = "/console/call/";
+/** A browser takes these for the way up, also as they are encoded: the call would be another one. */
+const WAY_UP = /\/(\.|%2e){1,2}([/?]|$)/i;
+/** Longer than the server takes for anything: a simulation gets a minute. */
+const ANSWER_MS_MAX = 75_000;
+/** The server gives a body a minute: 4 MB are not sent faster. */
+const SLOWEST_BYTES_PER_MS = 70;
 
 export class CallError extends Error {
   readonly status: number;
@@ -35,7 +41,7 @@ export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 /** `path` is below /console/call: `v1/emails` or `keys`. */
 export async function call<T>(method: Method, path: string, body?: unknown): Promise<T> {
   const response = await ask(method, path, body);
-  const text = await response.text();
+  const text = await response.text().catch(notAnswered);
   return (text === "" ? undefined : parsed(text, response.status)) as T;
 }
 
@@ -54,17 +60,20 @@ export const get = <T>(path: string) => call<T>("GET", path);
 
 /** Of what is no JSON, such as the raw source of an e-mail. */
 export async function getText(path: string): Promise<string> {
-  return (await ask("GET", path)).text();
+  return (await ask("GET", path)).text().catch(notAnswered);
 }
 
 async function ask(method: Method, path: string, body?: unknown): Promise<Response> {
+  if (WAY_UP.test(CALLS + path))
+    throw new CallError(404, "not_found", "There is no such thing. The link may be old or incomplete.");
+  const text = body === undefined ? null : JSON.stringify(body);
   const response = await fetch(CALLS + path, {
     method,
     headers: headersOf(method, body),
-    ...bodyOf(body),
-  }).catch(() => {
-    throw new CallError(0, "unreachable", "The server does not answer. Check that it is running.");
-  });
+    ...(text !== null && { body: text }),
+    // what is read has no deadline, since a long answer may take its time
+    ...(method !== "GET" && { signal: deadlineOf(text) }),
+  }).catch(notAnswered);
   heardTime(response.headers.get("date"));
   if (response.ok) return response;
   const { name, message } = await refusalOf(response);
@@ -72,6 +81,15 @@ async function ask(method: Method, path: string, body?: unknown): Promise<Respon
   if (name === "not_signed_in") onSignedOut();
   if (response.status === 403 || response.status === 404) onOutdated();
   throw new CallError(response.status, name, message);
+}
+
+function notAnswered({ name }: Error): never {
+  if (name === "TimeoutError")
+    throw new CallError(
+      ...([0, "outcome_unknown"] as const),
+      "The server has not answered, so it is unknown whether this was done. Look before you try it again.",
+    );
+  throw new CallError(0, "unreachable", "The server does not answer. Check that it is running.");
 }
 
 function headersOf(method: Method, body: unknown): Record<string, string> {
@@ -83,8 +101,8 @@ function headersOf(method: Method, body: unknown): Record<string, string> {
   };
 }
 
-function bodyOf(body: unknown): { body?: string } {
-  return body === undefined ? {} : { body: JSON.stringify(body) };
+function deadlineOf(text: string | null): AbortSignal {
+  return AbortSignal.timeout(ANSWER_MS_MAX + Math.ceil((text?.length ?? 0) / SLOWEST_BYTES_PER_MS));
 }
 
 async function refusalOf(response: Response): Promise<{ name: string; message: string }> {

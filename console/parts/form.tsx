@@ -179,7 +179,7 @@ export function Form({
   onSubmit(fields: FormData): Promise<unknown>;
   children?: ComponentChildren;
   isDanger?: boolean;
-  secondary?: ComponentChildren;
+  secondary?(isBusy: boolean): ComponentChildren;
 }) {
   const { run, isBusy, error } = useAction(onSubmit);
   return (
@@ -197,7 +197,7 @@ export function Form({
         <button type="submit" class={isDanger ? "danger" : "primary"} disabled={isBusy}>
           {button}
         </button>
-        {secondary}
+        {secondary?.(isBusy)}
       </div>
     </form>
   );
@@ -247,8 +247,13 @@ export function Dialog({
     if (isBusy()) event.preventDefault();
     else onClose();
   };
+  // a browser lets a page cancel one Escape only, and closes the dialog at the next
+  const closed = () => {
+    if (isBusy()) dialog.current?.showModal();
+    else onClose();
+  };
   return (
-    <dialog ref={dialog} aria-labelledby={id} onCancel={cancel} onClose={onClose}>
+    <dialog ref={dialog} aria-labelledby={id} onCancel={cancel} onClose={closed}>
       <header>
         <h2 id={id}>{title}</h2>
         <button type="button" class="plain" aria-label="Close" onClick={cancel}>
@@ -283,11 +288,11 @@ export function Confirm({
           await onConfirm();
           onClose();
         }}
-        secondary={
-          <button type="button" onClick={onClose}>
+        secondary={(isBusy) => (
+          <button type="button" disabled={isBusy} onClick={onClose}>
             Go back
           </button>
-        }
+        )}
       >
         <div>{children}</div>
       </Form>

@@ -31,11 +31,11 @@ export function SignIn({
       <Form
         button="Sign in"
         onSubmit={signIn}
-        secondary={
+        secondary={() => (
           <button type="button" class="plain" onClick={() => setForgotten(true)}>
             Forgot the password?
           </button>
-        }
+        )}
       >
         <Text label="Email" name="email" type="email" autoComplete="username" />
         <Text label="Password" name="password" type="password" autoComplete="current-password" />
@@ -74,7 +74,7 @@ function Forgotten({ onBack }: { onBack(): void }) {
     );
   return (
     <Door title="Reset your password">
-      <Form button="Send the link" onSubmit={ask} secondary={back}>
+      <Form button="Send the link" onSubmit={ask} secondary={() => back}>
         <Text label="Email" name="email" type="email" autoComplete="username" />
       </Form>
     </Door>

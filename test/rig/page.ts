@@ -67,6 +67,19 @@ export async function signIn(page: Page, email: string, password = PASSWORD): Pr
   await page.getByRole("button", { name: "Sign in" }).click();
 }
 
+/** The calls to `url` with this method wait until `answer`. */
+export async function held(page: Page, url: string, method: string) {
+  let answer = () => {};
+  const isAnswered = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route(url, async (route) => {
+    if (route.request().method() === method) await isAnswered;
+    await route.continue();
+  });
+  return { isAsked: page.waitForRequest((request) => request.method() === method), answer };
+}
+
 export type ConsoleScene = {
   engine: Engine;
   workspace: TestWorkspace;

@@ -1,7 +1,7 @@
 /** Dates are typed, dialogs give the focus back, and a new screen is where the keyboard goes on. */
 import type { Page } from "playwright-core";
 import { expect } from "vitest";
-import { inChromium, openConsole, sceneOf } from "../rig/page.ts";
+import { held, inChromium, openConsole, sceneOf } from "../rig/page.ts";
 import { mail } from "../rig/workspace.ts";
 
 const scene = sceneOf(openConsole);
@@ -45,23 +45,38 @@ inChromium("whoever closes a dialog is where they were", async () => {
 inChromium("a key that is being made is shown, although somebody wants to close the dialog", async () => {
   const { engine, workspace, chromium } = scene;
   const page = await chromium.pageOf(engine, workspace.id);
-  let answer = () => {};
-  const isAwaited = new Promise<void>((resolve) => {
-    answer = resolve;
-  });
-  await page.route("**/call/keys", async (route) => {
-    if (route.request().method() === "POST") await isAwaited;
-    await route.continue();
-  });
   await page.goto(`${engine.consoleUrl}/console/keys?new=1`);
   await page.getByLabel("Name").fill("shop");
-  const asked = page.waitForRequest((request) => request.method() === "POST");
+  const { isAsked, answer } = await held(page, "**/call/keys", "POST");
   await page.keyboard.press("Enter");
-  await asked;
+  await isAsked;
   await page.getByRole("button", { name: "Close" }).click();
+  // browsers let a page cancel the first only
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Escape");
   await page.keyboard.press("Escape");
   answer();
   await page.getByText("It is not shown again.").waitFor();
+  expect(await page.getByRole("dialog").count()).toBe(1);
+});
+
+inChromium("nobody goes back while the answer is under way, nor waits for it for ever", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await workspace.client.post("/templates", { name: "Order", html: "<p>Hello</p>" });
+  await page.goto(`${engine.consoleUrl}/console/templates`);
+  await page.getByRole("link", { name: "Order" }).click();
+  await page.getByRole("button", { name: "Delete" }).click();
+  await held(page, "**/call/v1/templates/*", "DELETE");
+  // 20 times as fast
+  await page.evaluate(
+    "const after = AbortSignal.timeout.bind(AbortSignal); AbortSignal.timeout = (ms) => after(ms / 20);",
+  );
+  await page.getByRole("button", { name: "Delete the template" }).click();
+  await page.getByRole("button", { name: "Go back" }).and(page.locator(":disabled")).waitFor();
+  await page.getByText("it is unknown whether this was done").waitFor();
+  await page.getByRole("button", { name: "Go back" }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
 });
 
 inChromium("the keyboard goes on in a screen that was opened from within another", async () => {
