@@ -37,7 +37,8 @@ export function App() {
   actAs(
     { workspaceId: workspace?.id ?? null, csrf: session?.csrf ?? "" },
     () => {
-      setEnded(Boolean(session));
+      // several calls may be refused at once, the later ones when nobody is signed in any more
+      if (session) setEnded(true);
       setSession(null);
     },
     onOutdated,
