@@ -278,8 +278,10 @@ function dayIn(at: string): string {
   return [year?.padStart(4, "0"), ...rest].join("-");
 }
 
+/** A day that is no time to the API, as some browsers let somebody type it, stays for it to refuse. */
 function momentOf(day: string, end: "first moment" | "last moment"): string {
-  return new Date(`${day}T${end === "first moment" ? "00:00:00.000" : "23:59:59.999"}`).toISOString();
+  const at = new Date(`${day}T${end === "first moment" ? "00:00:00.000" : "23:59:59.999"}`);
+  return Number.isNaN(at.getTime()) ? day : at.toISOString();
 }
 
 function Unmatched({ filters, label }: { filters: readonly Filter[]; label: string }) {
