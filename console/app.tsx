@@ -1,7 +1,7 @@
 /** Sign-in first, then the shell with a screen in it. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { actAs, type CallError, call, get } from "./call.ts";
-import { forgetDrafts } from "./draft.ts";
+import { draftsAreOf, forgetDrafts } from "./draft.ts";
 import { keep, kept } from "./kept.ts";
 import { listen } from "./live.ts";
 import { Refusal, Skeleton } from "./parts/bits.tsx";
@@ -33,6 +33,7 @@ export function App() {
     askedAt.current = Date.now();
     get<Session>("session").then(setSession, () => {}); // whoever was refused is told why already
   };
+  if (session) draftsAreOf(session.account.id);
   // before any screen asks for anything
   actAs(
     { workspaceId: workspace?.id ?? null, csrf: session?.csrf ?? "" },

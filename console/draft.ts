@@ -2,59 +2,81 @@
  * What somebody has typed and not saved, for as long as the page is there: another screen, or signing in
  * again after the session has ended, takes nothing of it. To leave the page the browser asks first.
  */
-import { useState } from "preact/hooks";
-import { useConsole } from "./session.ts";
+import { useEffect, useState } from "preact/hooks";
 
-const drafts = new Map<string, string>();
+/** `base` is what the server had when the first letter was typed. */
+type Typed = { text: string; base: string };
+const ofAccounts = new Map<string, Map<string, Typed>>();
+/** Of whoever is signed in, or was before the session ended. */
+let drafts = new Map<string, Typed>();
 addEventListener("beforeunload", (event) => {
   if (drafts.size > 0) event.preventDefault();
 });
 
+/** The next person at this page starts with what is saved. */
+export function draftsAreOf(accountId: string): void {
+  drafts = ofAccounts.get(accountId) ?? new Map();
+  ofAccounts.set(accountId, drafts);
+}
+
 export type Draft = {
   text: string;
   isChanged: boolean;
+  /** Something else was saved meanwhile, which saving this would replace. */
+  isOvertaken: boolean;
   type(text: string): void;
-  /** After it was saved as `text`: what was typed since then stays. */
-  saved(text: string): void;
+  /**
+   * After it was saved as `text`: what was typed since then stays, and so does all of it until the server has
+   * shown what it `keeps` now.
+   */
+  saved(text: string, keeps: string | null): void;
   discard(): void;
 };
 
 /** `key` names what is edited, and `kept` is what the server has of it. */
 export function useDraft(key: string, kept: string): Draft {
-  const name = useDraftName(key);
   const [, draw] = useState({});
-  const drop = () => {
-    drafts.delete(name);
+  const put = (typed: Typed | null) => {
+    if (typed) drafts.set(key, typed);
+    else drafts.delete(key);
     draw({});
   };
-  const text = drafts.get(name) ?? kept;
+  const draft = drafts.get(key);
+  const text = draft?.text ?? kept;
+  const isChanged = text !== kept;
+  // what was typed has been saved, although nobody may have been told
+  useEffect(() => {
+    if (!isChanged) drafts.delete(key);
+  }, [key, isChanged]);
   return {
     text,
-    isChanged: text !== kept,
+    isChanged,
+    isOvertaken: isChanged && draft?.base !== kept,
     type(typed) {
-      if (typed === kept) return drop();
-      drafts.set(name, typed);
-      draw({});
+      put(typed === kept ? null : { text: typed, base: drafts.get(key)?.base ?? kept });
     },
-    saved(sent) {
-      if (drafts.get(name) === sent) drop();
+    saved(sent, keeps) {
+      const typed = drafts.get(key);
+      if (!typed) return;
+      const isShown = keeps !== null && typed.text === sent;
+      put(isShown ? null : { text: typed.text, base: keeps ?? sent });
     },
-    discard: drop,
+    discard() {
+      put(null);
+    },
   };
 }
 
 /** Whether there is one of any of these. */
-export function useHasDraft(...keys: readonly string[]): boolean {
-  const names = keys.map(useDraftName);
-  return names.some((name) => drafts.has(name));
+export function hasDraft(...keys: readonly string[]): boolean {
+  return keys.some((key) => drafts.has(key));
 }
 
-/** Of this person: the next one at this page starts with what is saved. */
-function useDraftName(key: string): string {
-  const { session } = useConsole();
-  return `${session.account.id} ${key}`;
+/** Of what was deleted or replaced. */
+export function dropDrafts(...keys: readonly string[]): void {
+  for (const key of keys) drafts.delete(key);
 }
 
 export function forgetDrafts(): void {
-  drafts.clear();
+  for (const each of ofAccounts.values()) each.clear();
 }

@@ -11,7 +11,8 @@ export type Fetched<T> = {
   error: string | null;
   /** It was answered that there is no such thing. */
   isMissing: boolean;
-  reload(): Promise<void>;
+  /** null where it was not answered, or overtaken by another question. */
+  reload(): Promise<T | null>;
 };
 
 /** null: nothing to ask for yet. Read again when news come, and now and then. */
@@ -22,8 +23,10 @@ export function useGet<T>(path: string | null, read: (path: string) => Promise<T
   });
   const asked = useRef(path);
   asked.current = path;
+  const [questions, answered] = [useRef(0), useRef(0)];
   const reload = useCallback(async () => {
-    if (path === null) return;
+    if (path === null) return null;
+    const question = ++questions.current;
     const answer = await read(path).then(
       (data): Answer<T> => ({ data, error: null, isMissing: false }),
       ({ message, status }: CallError): Answer<T> => ({
@@ -31,12 +34,14 @@ export function useGet<T>(path: string | null, read: (path: string) => Promise<T
       }),
     );
     // an answer that was overtaken by another question is of no use
-    if (asked.current === path)
-      setState((before) => ({
-        path,
-        ...answer,
-        data: answer.data ?? (before.path === path ? before.data : null),
-      }));
+    if (asked.current !== path || question < answered.current) return null;
+    answered.current = question;
+    setState((before) => ({
+      path,
+      ...answer,
+      data: answer.data ?? (before.path === path ? before.data : null),
+    }));
+    return answer.data;
   }, [path, read]);
   useEffect(() => void reload(), [reload]);
   useNews(reload);

@@ -36,6 +36,27 @@ export function Editor({
   );
 }
 
+/** In the card of its editor, which gets the focus: the button goes away with what was changed. */
+export function Discard({ onDiscard }: { onDiscard(): void }) {
+  return (
+    <button
+      type="button"
+      onClick={({ currentTarget }) => {
+        currentTarget.closest(".card")?.querySelector("textarea")?.focus();
+        onDiscard();
+      }}
+    >
+      Discard changes
+    </button>
+  );
+}
+
+export function Overtaken() {
+  return (
+    <p class="banner warn">Somebody else has saved another version meanwhile. To save yours replaces it.</p>
+  );
+}
+
 export function JsonField({
   label,
   name,

@@ -1,9 +1,9 @@
 import { useMemo, useState } from "preact/hooks";
 import { call, withQuery } from "../call.ts";
-import { useDraft } from "../draft.ts";
+import { dropDrafts, useDraft } from "../draft.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Code, Empty, Facts, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
-import { Editor } from "../parts/editor.tsx";
+import { Discard, Editor, Overtaken } from "../parts/editor.tsx";
 import { Choice, Confirm, Dialog, Do, Field, Form, Text, textOf } from "../parts/form.tsx";
 import { Graph, type Step } from "../parts/graph.tsx";
 import { List } from "../parts/list.tsx";
@@ -49,9 +49,12 @@ type Run = {
 export function AutomationsScreen() {
   const [isAdding, setAdding] = useState(false);
   const { session } = useConsole();
-  const { data: audiences } = useGet<ListOf<AudienceItem>>(isAdding ? "v1/audiences?limit=100" : null);
+  const { data: audiences, error: unread } = useGet<ListOf<AudienceItem>>(
+    isAdding ? "v1/audiences?limit=100" : null,
+  );
   const add = async (fields: FormData) => {
     const audience_id = textOf(fields, "audience");
+    if (!audiences) throw new Error(unread ?? "The audiences are still being read. Try again in a moment.");
     if (audience_id === "") throw new Error("There is no audience. Create one first, under Audiences.");
     const { id } = await call<{ id: string }>("POST", "v1/automations", {
       name: textOf(fields, "name"),
@@ -161,6 +164,7 @@ export function AutomationScreen({ id }: { id: string }) {
   const turn = () => call("PATCH", path, { status: isOn ? "disabled" : "enabled" }).then(reload);
   const remove = async () => {
     await call("DELETE", path);
+    dropDrafts(draftKey(id));
     go("/automations");
   };
   return (
@@ -337,16 +341,17 @@ function Runs({ path, id }: { path: string; id: string }) {
   );
 }
 
-function EditDocument({ automation, onSaved }: { automation: Automation; onSaved(): Promise<void> }) {
-  const first = useMemo(() => JSON.stringify(shownOf(automation.document), null, 2), [automation.document]);
-  const { text, isChanged, type, saved, discard } = useDraft(`automation ${automation.id}`, first);
+type EditedDocument = { automation: Automation; onSaved(): Promise<Automation | null> };
+
+function EditDocument({ automation, onSaved }: EditedDocument) {
+  const kept = useMemo(() => shownOf(automation.document), [automation.document]);
+  const { text, isChanged, isOvertaken, type, saved, discard } = useDraft(draftKey(automation.id), kept);
   const [preview, fault] = useMemo(() => read(text), [text]);
   const save = async () => {
-    const sent = text;
-    const { audience_id, event, entry, filters, steps } = JSON.parse(sent) as Document;
+    const { audience_id, event, entry, filters, steps } = JSON.parse(text) as Document;
     await call("PATCH", `v1/automations/${automation.id}`, { audience_id, event, entry, filters, steps });
-    await onSaved();
-    saved(sent);
+    const shown = await onSaved();
+    saved(text, shown && shownOf(shown.document));
   };
   return (
     <div class="halves">
@@ -354,15 +359,12 @@ function EditDocument({ automation, onSaved }: { automation: Automation; onSaved
         title="Document"
         actions={
           <>
-            {isChanged && (
-              <button type="button" onClick={discard}>
-                Discard changes
-              </button>
-            )}
+            {isChanged && <Discard onDiscard={discard} />}
             <Do name="Save as the next version" isPrimary isOff={!isChanged || fault !== null} act={save} />
           </>
         }
       >
+        {isOvertaken && <Overtaken />}
         <Editor label="Document of the automation" value={text} faultyLine={null} onInput={type} />
         <p class="hint">Runs that are under way keep the version they started with.</p>
         <Refusal error={fault} />
@@ -372,8 +374,12 @@ function EditDocument({ automation, onSaved }: { automation: Automation; onSaved
   );
 }
 
-function shownOf({ audience_id, event, entry, filters, steps }: Document) {
-  return { audience_id, event, entry, filters: filters ?? [], steps };
+function draftKey(id: string): string {
+  return `automation ${id}`;
+}
+
+function shownOf({ audience_id, event, entry, filters, steps }: Document): string {
+  return JSON.stringify({ audience_id, event, entry, filters: filters ?? [], steps }, null, 2);
 }
 
 function read(text: string): [Document | null, string | null] {

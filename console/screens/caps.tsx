@@ -438,7 +438,7 @@ function Shadow({ inForce, shadow }: { inForce: string; shadow: ShadowAnswer }) 
   );
 }
 
-function SetOverride({ onDone, onClose }: { onDone(): Promise<void>; onClose(): void }) {
+function SetOverride({ onDone, onClose }: { onDone(): Promise<unknown>; onClose(): void }) {
   const { workspace } = useConsole();
   const path = `operator/caps/${workspace?.id}`;
   const set = async (fields: FormData) => {

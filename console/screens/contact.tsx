@@ -128,7 +128,7 @@ function Edit({
 }: {
   contact: Contact;
   path: string;
-  onDone(): Promise<void>;
+  onDone(): Promise<unknown>;
   onClose(): void;
 }) {
   const save = async (fields: FormData) => {

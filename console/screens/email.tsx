@@ -88,7 +88,15 @@ function Heading({ email }: { email: Email }) {
   );
 }
 
-function Actions({ email, ask, onDone }: { email: Email; ask(what: Asked): void; onDone(): Promise<void> }) {
+function Actions({
+  email,
+  ask,
+  onDone,
+}: {
+  email: Email;
+  ask(what: Asked): void;
+  onDone(): Promise<unknown>;
+}) {
   const { status, to, cc, bcc } = email;
   const retry = async () => {
     const destinations = new Set(
@@ -271,7 +279,15 @@ function Source({ id, isWhole }: { id: string; isWhole: boolean }) {
   return <Code label={capital(isWhole ? "raw source" : "headers")} text={isWhole ? data : head} />;
 }
 
-function Reschedule({ email, onDone, onClose }: { email: Email; onDone(): Promise<void>; onClose(): void }) {
+function Reschedule({
+  email,
+  onDone,
+  onClose,
+}: {
+  email: Email;
+  onDone(): Promise<unknown>;
+  onClose(): void;
+}) {
   const save = async (fields: FormData) => {
     const scheduled_at = new Date(textOf(fields, "at")).toISOString();
     await call("PATCH", `v1/emails/${email.id}`, { scheduled_at });

@@ -169,7 +169,7 @@ function CreateKey({
   onClose,
 }: {
   keys: Keys;
-  onCreated(): Promise<void>;
+  onCreated(): Promise<unknown>;
   onClose(): void;
 }) {
   const { data: audiences } = useGet<ListOf<AudienceItem>>("v1/audiences?limit=100");
@@ -279,7 +279,7 @@ function ShownOnce({ made, onClose }: { made: NewKey; onClose(): void }) {
   );
 }
 
-function Revoke({ of, onDone, onClose }: { of: Key; onDone(): Promise<void>; onClose(): void }) {
+function Revoke({ of, onDone, onClose }: { of: Key; onDone(): Promise<unknown>; onClose(): void }) {
   const [cancels, setCancels] = useState(false);
   const revoke = async () => {
     await call("DELETE", withQuery(`keys/${of.id}`, { cancel_scheduled: cancels ? "true" : null }));

@@ -93,7 +93,7 @@ function columnsFor(
   mayManage: boolean,
   isOwner: boolean,
   leave: (member: Member) => void,
-  reload: () => Promise<void>,
+  reload: () => Promise<unknown>,
 ): Column<Member>[] {
   return [
     {
@@ -135,7 +135,15 @@ function columnsFor(
   ];
 }
 
-function RoleOf({ member, isOwner, onDone }: { member: Member; isOwner: boolean; onDone(): Promise<void> }) {
+function RoleOf({
+  member,
+  isOwner,
+  onDone,
+}: {
+  member: Member;
+  isOwner: boolean;
+  onDone(): Promise<unknown>;
+}) {
   const [error, setError] = useState<string | null>(null);
   const change = (role: string) =>
     call("PATCH", `members/${member.id}`, { role }).then(
@@ -166,7 +174,7 @@ function Invite({
   onClose,
 }: {
   isOwner: boolean;
-  onInvited(): Promise<void>;
+  onInvited(): Promise<unknown>;
   onClose(): void;
 }) {
   const [made, setMade] = useState<Link | null>(null);

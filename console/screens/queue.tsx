@@ -113,7 +113,7 @@ export function OperatorButtons({
   );
 }
 
-type DialogProps = { onDone(): Promise<void>; onClose(): void };
+type DialogProps = { onDone(): Promise<unknown>; onClose(): void };
 
 /** What concerns the mail of every workspace. */
 export function OperatorDialog({ what, destination, onDone, onClose }: NonNullable<Asked> & DialogProps) {
@@ -156,7 +156,7 @@ const FLOW: Column<Destination>[] = [
 function columnsFor(
   isOperator: boolean,
   ask: (asked: Asked) => void,
-  reload: () => Promise<void>,
+  reload: () => Promise<unknown>,
 ): Column<Destination>[] {
   return [
     {
@@ -213,7 +213,7 @@ export function Holds({
 }: {
   holds: readonly Hold[];
   isOperator: boolean;
-  onDone(): Promise<void>;
+  onDone(): Promise<unknown>;
 }) {
   return (
     <Card title="Suspended or slowed down">

@@ -1,10 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { call } from "../call.ts";
-import { useDraft, useHasDraft } from "../draft.ts";
+import { dropDrafts, hasDraft, useDraft } from "../draft.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Code, Empty, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Diff } from "../parts/diff.tsx";
-import { Editor, JsonField } from "../parts/editor.tsx";
+import { Discard, Editor, JsonField, Overtaken } from "../parts/editor.tsx";
 import { Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { List } from "../parts/list.tsx";
 import { PreviewFrame } from "../parts/preview.tsx";
@@ -114,10 +114,12 @@ export function TemplateScreen({ id }: { id: string }) {
   const { data, error, reload } = useGet<Template>(`v1/templates/${id}`);
   const { query } = usePlace();
   const [asked, ask] = useState<"test" | "delete" | null>(null);
+  const [variables, setVariables] = useState<string | null>(null);
   const chosen = query.get("tab") ?? "edit";
   const back = { href: `${BASE}/templates`, name: "Templates" };
   const remove = async () => {
     await call("DELETE", `v1/templates/${id}`);
+    dropDrafts(...draftKeys(id));
     go("/templates");
   };
   const copy = async () => {
@@ -160,7 +162,12 @@ export function TemplateScreen({ id }: { id: string }) {
       {chosen === "versions" ? (
         <Versions template={data} onRestored={reload} />
       ) : (
-        <Edit template={data} onSaved={reload} />
+        <Edit
+          template={data}
+          variables={variables ?? exampleOf(data)}
+          onVariables={setVariables}
+          onSaved={reload}
+        />
       )}
       {asked === "test" && <SendTest template={data} onClose={() => ask(null)} />}
       {asked === "delete" && (
@@ -177,19 +184,28 @@ export function TemplateScreen({ id }: { id: string }) {
   );
 }
 
-function Edit({ template, onSaved }: { template: Template; onSaved(): Promise<void> }) {
-  const [ofHtml, ofSubject] = draftKeys(template);
+type Edited = {
+  template: Template;
+  variables: string;
+  onVariables(variables: string): void;
+  onSaved(): Promise<Template | null>;
+};
+
+function Edit({ template, variables, onVariables, onSaved }: Edited) {
+  const [ofHtml, ofSubject] = draftKeys(template.id);
   const html = useDraft(ofHtml, template.html);
   const subject = useDraft(ofSubject, template.subject ?? "");
-  const [variables, setVariables] = useState(() => JSON.stringify(examples(template.variables), null, 2));
   const { rendering, error } = useRendering(html.text, subject.text, variables);
   const isChanged = html.isChanged || subject.isChanged;
   const save = async () => {
-    const sent = { html: html.text, subject: subject.text };
-    await call("PATCH", `v1/templates/${template.id}`, sent);
-    await onSaved();
-    html.saved(sent.html);
-    subject.saved(sent.subject);
+    // what somebody else has saved of the other stays
+    await call("PATCH", `v1/templates/${template.id}`, {
+      ...(html.isChanged && { html: html.text }),
+      ...(subject.isChanged && { subject: subject.text }),
+    });
+    const kept = await onSaved();
+    html.saved(html.text, kept?.html ?? null);
+    subject.saved(subject.text, kept ? (kept.subject ?? "") : null);
   };
   const discard = () => {
     html.discard();
@@ -201,16 +217,13 @@ function Edit({ template, onSaved }: { template: Template; onSaved(): Promise<vo
         title="HTML"
         actions={
           <>
-            {isChanged && (
-              <button type="button" onClick={discard}>
-                Discard changes
-              </button>
-            )}
+            {isChanged && <Discard onDiscard={discard} />}
             <Do name={isChanged ? "Save" : "Saved"} isPrimary isOff={!isChanged} act={save} />
           </>
         }
       >
         <div class="stack">
+          {(html.isOvertaken || subject.isOvertaken) && <Overtaken />}
           <Text label="Subject" name="subject" value={subject.text} isOptional onInput={subject.type} />
           <Editor label="HTML" value={html.text} faultyLine={lineIn(error)} onInput={html.type} />
           <Refusal error={error} />
@@ -219,13 +232,13 @@ function Edit({ template, onSaved }: { template: Template; onSaved(): Promise<vo
       <Card title={rendering?.subject ?? "Preview"}>
         {rendering && <PreviewFrame src={rendering.frame_url} title="Preview of the template" />}
         {!rendering && !error && <Skeleton />}
-        <JsonField label="Variables of the preview" value={variables} onInput={setVariables} />
+        <JsonField label="Variables of the preview" value={variables} onInput={onVariables} />
       </Card>
     </div>
   );
 }
 
-function draftKeys({ id }: Template): [string, string] {
+function draftKeys(id: string): [string, string] {
   return [`template ${id} html`, `template ${id} subject`];
 }
 
@@ -254,10 +267,12 @@ function useRendering(html: string, subject: string, variables: string) {
   return { rendering, error };
 }
 
-function examples(variables: readonly Variable[]): Record<string, unknown> {
-  return Object.fromEntries(
-    variables.map(({ key, fallback_value }) => [key, fallback_value ?? key.replaceAll("_", " ")]),
-  );
+function exampleOf({ variables }: Template): string {
+  const values = variables.map(({ key, fallback_value }) => [
+    key,
+    fallback_value ?? key.replaceAll("_", " "),
+  ]);
+  return JSON.stringify(Object.fromEntries(values), null, 2);
 }
 
 /** The refusals of Liquid name the line. */
@@ -266,9 +281,11 @@ function lineIn(error: string | null): number | null {
   return line === undefined ? null : Number(line);
 }
 
-function Versions({ template, onRestored }: { template: Template; onRestored(): Promise<void> }) {
+function Versions({ template, onRestored }: { template: Template; onRestored(): Promise<unknown> }) {
   const { data, error, reload } = useGet<ListOf<Version>>(`templates/${template.id}/versions`);
   const [chosen, choose] = useState<number | null>(null);
+  const [asked, ask] = useState<Version | null>(null);
+  const drafts = draftKeys(template.id);
   if (!data) return error ? <Refusal error={error} /> : <Skeleton />;
   const at = data.data.findIndex(({ version }) => version === chosen);
   const shown = data.data[Math.max(0, at)];
@@ -279,6 +296,7 @@ function Versions({ template, onRestored }: { template: Template; onRestored(): 
       ...(subject !== null && { subject }),
       ...(text !== null && { text }),
     });
+    dropDrafts(...drafts);
     await Promise.all([onRestored(), reload()]);
   };
   return (
@@ -302,6 +320,10 @@ function Versions({ template, onRestored }: { template: Template; onRestored(): 
               </button>{" "}
               {n === 0 ? (
                 <Badge state="live" tone="good" />
+              ) : hasDraft(...drafts) ? (
+                <button type="button" onClick={() => ask(version)}>
+                  Restore
+                </button>
               ) : (
                 <Do name="Restore" act={() => restore(version)} />
               )}
@@ -312,13 +334,22 @@ function Versions({ template, onRestored }: { template: Template; onRestored(): 
           ))}
         </ol>
       </Card>
+      {asked && (
+        <Confirm
+          title={`Restore version ${asked.version}?`}
+          button="Restore it"
+          onConfirm={() => restore(asked)}
+          onClose={() => ask(null)}
+        >
+          What was typed under Edit and not saved is discarded.
+        </Confirm>
+      )}
     </div>
   );
 }
 
 function SendTest({ template, onClose }: { template: Template; onClose(): void }) {
   const { session } = useConsole();
-  const hasDraft = useHasDraft(...draftKeys(template));
   const send = async (fields: FormData) => {
     const variables = JSON.parse(textOf(fields, "variables"));
     const { id } = await call<{ id: string }>("POST", "v1/emails", {
@@ -331,14 +362,12 @@ function SendTest({ template, onClose }: { template: Template; onClose(): void }
   return (
     <Dialog title="Send a test" onClose={onClose}>
       <Form button="Send" onSubmit={send}>
-        {hasDraft && <p class="banner warn">What you have not saved is not in it. Save first to test it.</p>}
+        {hasDraft(...draftKeys(template.id)) && (
+          <p class="banner warn">What you have not saved is not in it. Save first to test it.</p>
+        )}
         <Text label="From" name="from" value={template.from ?? ""} placeholder="Shop <orders@example.com>" />
         <Text label="To" name="to" type="email" value={session.account.email} />
-        <JsonField
-          label="Variables"
-          name="variables"
-          value={JSON.stringify(examples(template.variables), null, 2)}
-        />
+        <JsonField label="Variables" name="variables" value={exampleOf(template)} />
       </Form>
     </Dialog>
   );

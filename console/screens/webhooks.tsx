@@ -382,7 +382,15 @@ function wordsOf({ response, error }: Attempt): string {
   return response || (error ?? "");
 }
 
-function Edit({ webhook, onDone, onClose }: { webhook: Webhook; onDone(): Promise<void>; onClose(): void }) {
+function Edit({
+  webhook,
+  onDone,
+  onClose,
+}: {
+  webhook: Webhook;
+  onDone(): Promise<unknown>;
+  onClose(): void;
+}) {
   const save = async (fields: FormData) => {
     const events = fields.getAll("event");
     await call("PATCH", `v1/webhooks/${webhook.id}`, {
@@ -402,7 +410,7 @@ function Edit({ webhook, onDone, onClose }: { webhook: Webhook; onDone(): Promis
   );
 }
 
-function Replay({ path, onDone, onClose }: { path: string; onDone(): Promise<void>; onClose(): void }) {
+function Replay({ path, onDone, onClose }: { path: string; onDone(): Promise<unknown>; onClose(): void }) {
   const replay = async (fields: FormData) => {
     const [since, until] = ["since", "until"].map((name) => textOf(fields, name));
     const span = {

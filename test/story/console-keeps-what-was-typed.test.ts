@@ -4,7 +4,7 @@
  */
 import type { Page } from "playwright-core";
 import { expect } from "vitest";
-import { inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";
+import { held, inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";
 import { PASSWORD, person } from "../rig/people.ts";
 
 const scene = sceneOf(openConsole);
@@ -40,18 +40,74 @@ inChromium("to leave the page with something typed the browser asks, until it is
   const page = await chromium.pageOf(engine, workspace.id);
   await page.goto(`${engine.consoleUrl}/console/templates/${await template()}`);
   await editor(page).fill(TYPED);
-  const asked: string[] = [];
-  page.on("dialog", (dialog) => {
-    asked.push(dialog.type());
-    void dialog.accept();
-  });
+  const asked = questionsOf(page);
   await page.reload();
   expect(asked).toEqual(["beforeunload"]);
   await editor(page).fill(TYPED);
   await page.getByRole("button", { name: "Discard changes" }).click();
   await expect.poll(() => editor(page).inputValue()).toBe(SAVED);
+  expect(await page.evaluate("document.activeElement.ariaLabel")).toBe("HTML");
   await page.reload();
   expect(asked).toHaveLength(1);
+  await editor(page).fill(TYPED);
+  await page.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("button", { name: "Delete the template" }).click();
+  await page.getByRole("heading", { level: 1, name: "Templates" }).waitFor();
+  await page.reload();
+  expect(asked).toHaveLength(1);
+});
+
+inChromium("what was saved although nobody was told is no change any more", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/templates/${await template()}`);
+  await editor(page).fill(TYPED);
+  await page.route("**/call/v1/templates/*", async (route) => {
+    if (route.request().method() !== "PATCH") return route.continue();
+    await route.fetch();
+    await route.abort();
+  });
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByText("The server does not answer.").waitFor();
+  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+  await page.getByRole("button", { name: "Saved" }).waitFor();
+  const asked = questionsOf(page);
+  await page.reload();
+  expect(asked).toEqual([]);
+});
+
+inChromium("what somebody else has saved is told, and stays where nothing was typed", async () => {
+  const { engine, workspace, chromium } = scene;
+  const id = await template();
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/templates/${id}`);
+  await editor(page).fill(TYPED);
+  await workspace.client.call("PATCH", `/templates/${id}`, { html: "<p>theirs</p>", subject: "Theirs" });
+  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+  await page.getByText("Somebody else has saved another version meanwhile.").waitFor();
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("button", { name: "Saved" }).waitFor();
+  const { body } = await workspace.client.get(`/templates/${id}`);
+  expect(body).toMatchObject({ html: TYPED, subject: "Theirs" });
+});
+
+inChromium("a version that is restored takes the place of what was typed", async () => {
+  const { engine, workspace, chromium } = scene;
+  const id = await template();
+  await workspace.client.call("PATCH", `/templates/${id}`, { html: "<p>second</p>" });
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/templates/${id}`);
+  await editor(page).fill(TYPED);
+  await page.getByLabel("Variables of the preview").fill('{"first_name":"Ada"}');
+  await page.getByRole("tab", { name: "Versions" }).click();
+  await page.getByRole("button", { name: "Restore", exact: true }).click();
+  await page.getByText("What was typed under Edit and not saved is discarded.").waitFor();
+  await page.getByRole("button", { name: "Restore it" }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.getByRole("tab", { name: "Edit" }).click();
+  await expect.poll(() => editor(page).inputValue()).toBe(SAVED);
+  expect(await page.getByLabel("Variables of the preview").inputValue()).toContain("Ada");
+  await page.getByRole("button", { name: "Saved" }).waitFor();
 });
 
 inChromium("who signs in again after the session has ended goes on where they were", async () => {
@@ -62,8 +118,19 @@ inChromium("who signs in again after the session has ended goes on where they we
   await signIn(page, email);
   await editor(page).fill(TYPED);
   await engine.sql`delete from session where account_id = ${id}`;
+  const late = await held(page, "**/call/v1/templates/*", "GET");
+  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+  await late.isAsked;
   await page.getByRole("button", { name: "Save", exact: true }).click();
   await page.getByText("Your session has ended.").waitFor();
+  // the second refusal comes when nobody is signed in any more
+  const refused = page
+    .waitForResponse((answer) => answer.status() === 401)
+    .then((answer) => answer.finished());
+  late.answer();
+  await refused;
+  await page.evaluate("fetch('/console/call/session')");
+  expect(await page.getByText("Your session has ended.").count()).toBe(1);
   await signIn(page, email);
   await expect.poll(() => editor(page).inputValue()).toBe(TYPED);
   // whoever signs out takes it along
@@ -90,6 +157,8 @@ inChromium("a document that is edited stays when somebody else saves another ver
   await page.getByRole("region", { name: "Steps" }).getByText("2h").waitFor();
   await page.getByRole("tab", { name: "Document" }).click();
   await expect.poll(() => field.inputValue()).toBe(typed);
+  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+  await page.getByText("Somebody else has saved another version meanwhile.").waitFor();
   await page.getByRole("button", { name: "Save as the next version" }).click();
   await page.getByRole("button", { name: "Discard changes" }).waitFor({ state: "detached" });
   expect(JSON.stringify((await client.get(`/automations/${id}`)).body)).toContain("3h");
@@ -131,6 +200,16 @@ inChromium("a wrong password is told, and nobody is signed out for it", async ()
 async function template(): Promise<string> {
   const given = { name: "Order", subject: "Your order", html: SAVED };
   return (await scene.workspace.client.post<{ id: string }>("/templates", given)).body.id;
+}
+
+/** What the browser asks from now on. It is answered with yes. */
+function questionsOf(page: Page): string[] {
+  const asked: string[] = [];
+  page.on("dialog", (dialog) => {
+    asked.push(dialog.type());
+    void dialog.accept();
+  });
+  return asked;
 }
 
 function editor(page: Page) {
