@@ -272,7 +272,7 @@ test("no test sleeps", () => {
 
 test("no test gives up after a second", () => {
   const hasty = tests.filter(
-    ({ path, text }) => path !== "test/rig/eventually.ts" && /\bvi\.wait(For|Until)\b/.test(text),
+    ({ path, text }) => path !== "test/rig/eventually.ts" && /\bvi\.waitFor\b/.test(text),
   );
   hold(
     "A busy machine takes longer than Vitest waits: use eventually() of test/rig, or expect.poll().",

@@ -1,6 +1,6 @@
 /**
- * A client of a cluster is let go of at any moment. A command that needs no Redis may be done before its client knows the cluster, and lets go of it in the
- * middle of whatever the client asks. It ends then, as it does a moment later.
+ * A client of a cluster is let go of at any moment. A command that needs no Redis may be done before its
+ * client knows the cluster, in the middle of whatever the client asks, and ends then, too.
  */
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";

@@ -42,7 +42,7 @@ const queuedNow = async () => {
 };
 
 /** Bags go in line after the caller was answered: resolves when all are there. */
-const queued = (bags: number) => vi.waitUntil(async () => (await queuedNow()) >= bags, { timeout: 5_000 });
+const queued = (bags: number) => vi.waitUntil(async () => (await queuedNow()) >= bags, { timeout: 20_000 });
 
 test.each([1, 2, 100])("a batch of %i: admit, reserve, one for the line and one job", async (size) => {
   const before = await queuedNow();
