@@ -86,7 +86,8 @@ async function ask(method: Method, path: string, body?: unknown): Promise<Respon
 function notAnswered({ name }: Error): never {
   if (name === "TimeoutError")
     throw new CallError(
-      ...([0, "outcome_unknown"] as const),
+      0,
+      "outcome_unknown",
       "The server has not answered, so it is unknown whether this was done. Look before you try it again.",
     );
   throw new CallError(0, "unreachable", "The server does not answer. Check that it is running.");

@@ -53,7 +53,7 @@ export function Discard({ onDiscard }: { onDiscard(): void }) {
 
 export function Overtaken() {
   return (
-    <p class="banner warn">Somebody else has saved another version meanwhile. To save yours replaces it.</p>
+    <p class="banner warn">Somebody else has saved another version meanwhile. Saving yours replaces it.</p>
   );
 }
 

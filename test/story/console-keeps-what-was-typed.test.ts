@@ -117,11 +117,14 @@ inChromium("who signs in again after the session has ended goes on where they we
   await page.goto(`${engine.consoleUrl}/console/templates/${await template()}`);
   await signIn(page, email);
   await editor(page).fill(TYPED);
-  await engine.sql`delete from session where account_id = ${id}`;
   const late = await held(page, "**/call/v1/templates/*", "GET");
   await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
   await late.isAsked;
-  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await engine.sql`delete from session where account_id = ${id}`;
+  // at once: the preview asks by itself, and the button is gone when it was refused
+  await page.evaluate(
+    '[...document.querySelectorAll("button")].find((b) => b.textContent === "Save")?.click()',
+  );
   await page.getByText("Your session has ended.").waitFor();
   // the second refusal comes when nobody is signed in any more
   const refused = page
