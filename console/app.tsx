@@ -28,6 +28,7 @@ export function App() {
   const [fault, setFault] = useState<string | null>(null);
   const [hasEnded, setEnded] = useState(false);
   const askedAt = useRef(0);
+  const leaving = useRef<string | null>(null);
   const onOutdated = () => {
     if (!session || Date.now() - askedAt.current < OUTDATED_EVERY_MS) return;
     askedAt.current = Date.now();
@@ -38,6 +39,8 @@ export function App() {
   actAs(
     { workspaceId: workspace?.id ?? null, csrf: session?.csrf ?? "" },
     () => {
+      // whoever signs out waits for that answer, while other calls may be refused already
+      if (session?.csrf === leaving.current) return;
       // several calls may be refused at once, the later ones when nobody is signed in any more
       if (session) setEnded(true);
       setSession(null);
@@ -79,11 +82,15 @@ export function App() {
   if (session === undefined) return <Skeleton lines={4} />;
   if (path === "/reset") return <ResetPassword />;
   const signOut = async () => {
+    leaving.current = session?.csrf ?? null;
     try {
       await call("DELETE", "session");
     } catch (refusal) {
       // it had ended already
-      if ((refusal as CallError).status !== 401) return setFault((refusal as Error).message);
+      if ((refusal as CallError).status !== 401) {
+        leaving.current = null;
+        return setFault((refusal as Error).message);
+      }
     }
     setFault(null);
     forgetDrafts();

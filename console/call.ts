@@ -67,6 +67,7 @@ async function ask(method: Method, path: string, body?: unknown): Promise<Respon
   if (WAY_UP.test(CALLS + path))
     throw new CallError(404, "not_found", "There is no such thing. The link may be old or incomplete.");
   const text = body === undefined ? null : JSON.stringify(body);
+  const { csrf } = identity;
   const response = await fetch(CALLS + path, {
     method,
     headers: headersOf(method, body),
@@ -77,8 +78,8 @@ async function ask(method: Method, path: string, body?: unknown): Promise<Respon
   heardTime(response.headers.get("date"));
   if (response.ok) return response;
   const { name, message } = await refusalOf(response);
-  // other refusals with 401 are of a password or a code that was typed
-  if (name === "not_signed_in") onSignedOut();
+  // other refusals with 401 are of a password or a code that was typed, or of a session before this one
+  if (name === "not_signed_in" && csrf === identity.csrf) onSignedOut();
   if (response.status === 403 || response.status === 404) onOutdated();
   throw new CallError(response.status, name, message);
 }

@@ -144,6 +144,46 @@ inChromium("who signs in again after the session has ended goes on where they we
   await expect.poll(() => editor(page).inputValue()).toBe(SAVED);
 });
 
+inChromium("whoever signs out is not told that the session has ended", async () => {
+  const { engine, workspace, chromium } = scene;
+  const { email } = await person(engine.sql, workspace.id);
+  const page = await chromium.page();
+  await page.goto(`${engine.consoleUrl}/console/templates/${await template()}`);
+  await signIn(page, email);
+  await editor(page).waitFor();
+  // a call that was under way when the session ended is refused before the page knows of the end
+  const end = await answeredLater(page, "**/call/session", "DELETE");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await end.isDone;
+  const refused = page.waitForResponse((answer) => answer.status() === 401);
+  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+  await refused.then((answer) => answer.finished());
+  await page.evaluate("fetch('/console/call/session')");
+  expect(await page.getByText("Your session has ended.").count()).toBe(0);
+  end.tell();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  expect(await page.getByText("Your session has ended.").count()).toBe(0);
+});
+
+inChromium("a call that is refused late does not end the session after it", async () => {
+  const { engine, workspace, chromium } = scene;
+  const { email } = await person(engine.sql, workspace.id);
+  const page = await chromium.page();
+  await page.goto(`${engine.consoleUrl}/console/templates/${await template()}`);
+  await signIn(page, email);
+  await editor(page).waitFor();
+  const late = await refusedLater(page, "**/call/v1/templates/*");
+  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+  await late.isAsked;
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await signIn(page, email);
+  await editor(page).waitFor();
+  await late.refuse();
+  await page.evaluate("fetch('/console/call/session')");
+  expect(await page.getByRole("heading", { name: "Sign in" }).count()).toBe(0);
+  await editor(page).waitFor();
+});
+
 inChromium("a document that is edited stays when somebody else saves another version", async () => {
   const { engine, workspace, chromium } = scene;
   const { client } = workspace;
@@ -213,6 +253,48 @@ function questionsOf(page: Page): string[] {
     void dialog.accept();
   });
   return asked;
+}
+
+/** The server does it at once, and the page is told on `tell`. */
+async function answeredLater(page: Page, url: string, method: string) {
+  const [done, told] = [moment(), moment()];
+  await page.route(url, async (route) => {
+    if (route.request().method() !== method) return route.continue();
+    const response = await route.fetch();
+    done.come();
+    await told.isHere;
+    await route.fulfill({ response });
+  });
+  return { isDone: done.isHere, tell: told.come };
+}
+
+/** The next call waits until `refuse`, and those after it are answered. */
+async function refusedLater(page: Page, url: string) {
+  const [asked, refused] = [moment(), moment()];
+  const json = { name: "not_signed_in", message: "Sign in." };
+  const done = page.waitForResponse((answer) => answer.status() === 401);
+  await page.route(
+    url,
+    async (route) => {
+      asked.come();
+      await refused.isHere;
+      await route.fulfill({ status: 401, json });
+    },
+    { times: 1 },
+  );
+  const refuse = async () => {
+    refused.come();
+    await (await done).finished();
+  };
+  return { isAsked: asked.isHere, refuse };
+}
+
+function moment() {
+  let come = () => {};
+  const isHere = new Promise<void>((resolve) => {
+    come = resolve;
+  });
+  return { isHere, come };
 }
 
 function editor(page: Page) {
