@@ -95,7 +95,15 @@ export class Histogram {
   }
 
   note(value: number, ...labels: string[]): void {
-    const series = this.#series.of(labels);
+    this.noteIn(this.#series.of(labels), value);
+  }
+
+  /** For whoever notes often, to keep. */
+  of(...labels: string[]): Distribution {
+    return this.#series.of(labels);
+  }
+
+  noteIn(series: Distribution, value: number): void {
     let place = 0;
     while (place < this.#bounds.length && value > (this.#bounds[place] as number)) place++;
     series.counts[place] = (series.counts[place] as number) + 1;

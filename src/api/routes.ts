@@ -154,12 +154,19 @@ export function isOfApi(path: string): boolean {
 }
 
 export function withoutSpareSlashes(path: string): string {
+  if (!path.endsWith("/") && !path.includes("//")) return path;
   return path.replace(/\/+/g, "/").replace(/(.)\/$/, "$1");
 }
 
+const shortPaths = new WeakMap<Route, string>();
+
 /** As callers write it, below the base of the API. */
-export function shortPath({ path }: Route): string {
-  return path.slice("/api/v1".length);
+export function shortPath(route: Route): string {
+  const known = shortPaths.get(route);
+  if (known !== undefined) return known;
+  const path = route.path.slice("/api/v1".length);
+  shortPaths.set(route, path);
+  return path;
 }
 
 const readings = new WeakMap<Route, Reading>();

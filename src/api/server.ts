@@ -5,7 +5,7 @@
  */
 import uWS, { type us_listen_socket } from "uWebSockets.js";
 import { Unavailable } from "../admission/unavailable.ts";
-import { Counter, Gauge, Histogram, SECONDS } from "../meter.ts";
+import { type Count, Counter, type Distribution, Gauge, Histogram, SECONDS } from "../meter.ts";
 import type { BodyBudget } from "./bodybudget.ts";
 import { Exchange } from "./exchange.ts";
 import { type GateParts, type PassedRequest, pass } from "./gate.ts";
@@ -188,9 +188,27 @@ function count({ method, route, status }: Exchange, ms: number): void {
     GONE.add(1);
     return;
   }
+  const { name, took, answers } = seriesOf(method, route);
+  const hundreds = Math.floor(status / 100);
+  answers[hundreds] ??= REQUESTS.of(name, `${hundreds}xx`);
+  answers[hundreds].n++;
+  TOOK.noteIn(took, ms / 1_000);
+}
+
+type RouteSeries = { name: string; took: Distribution; answers: Count[] };
+const seriesOfRoutes = new Map<string | null, Map<string, RouteSeries>>();
+
+/** Kept, since to find a series by its labels costs more than to count. */
+function seriesOf(method: string, route: string | null): RouteSeries {
+  // without a route the method is whatever a caller wrote
+  const known = route === null ? "" : method;
+  const found = seriesOfRoutes.get(route)?.get(known);
+  if (found) return found;
   const name = route === null ? "none" : `${method} ${route}`;
-  REQUESTS.add(1, name, `${Math.floor(status / 100)}xx`);
-  TOOK.note(ms / 1_000, name);
+  const series = { name, took: TOOK.of(name), answers: [] };
+  const methods = seriesOfRoutes.get(route) ?? new Map<string, RouteSeries>();
+  seriesOfRoutes.set(route, methods.set(known, series));
+  return series;
 }
 
 /** Below the API's path only what is read is open, and as there double and trailing slashes are tolerated. */
