@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const HOSTILE = "\u001b]0;owned\u0007\u001b[2J\u009b31m\r\nok  all is well\u202e\u007f";
@@ -19,7 +19,7 @@ let ws: TestWorkspace;
 let audienceId: string;
 let folder: string;
 beforeAll(async () => {
-  engine = await startEngine(["api"], { settings: PATIENT });
+  engine = await startEngine();
   folder = mkdtempSync(join(tmpdir(), "postrider-export-"));
   ws = await engine.workspace();
   const { body } = await ws.client.post<{ id: string }>("/audiences", { name: "All" });

@@ -3,7 +3,7 @@
  * since this machine may stand still for others, and a neighbour's mail goes through meanwhile.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { loggedIn, submit } from "../rig/submitting.ts";
@@ -23,7 +23,7 @@ beforeAll(async () => {
   engine = await startEngine([], { databaseUrl: database.url });
   process = await startProcess(["submission"], {
     databaseUrl: database.url,
-    settings: { ...PATIENT, SUBMISSION_TLS_PORT: "0" },
+    settings: { SUBMISSION_TLS_PORT: "0" },
     watchesLoop: true,
   });
   hostile = await freshWorkspace(engine.keyring, "");

@@ -9,12 +9,12 @@ import { loadConfig } from "../../src/config.ts";
 import type { SubmittedMail } from "../../src/submission/mail.ts";
 import { openSubmission, type SubmissionRole } from "../../src/submission/submission.ts";
 import { MovableClock } from "../rig/clock.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { SmtpClient } from "../rig/reports.ts";
 import { loggedIn, plainLogin, secured, submit } from "../rig/submitting.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
 
-const SETTINGS = { ...PATIENT, SUBMISSION_PORT: "0", SUBMISSION_TLS_PORT: "0" };
+const SETTINGS = { SUBMISSION_PORT: "0", SUBMISSION_TLS_PORT: "0" };
 const HEAD = "From: orders@example.com\nTo: one@example.net\nSubject: Order\n";
 
 let engine: Engine;

@@ -3,7 +3,7 @@
  * again and again; when it can, the endpoint goes on behind them.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -16,7 +16,7 @@ let receiver: Receiver;
 let workspace: TestWorkspace;
 beforeAll(async () => {
   [stage, receiver] = await Promise.all([openStage(), openReceiver()]);
-  engine = await startEngine(["api", "webhooks"], { ...stage, settings: { ...PATIENT, ...TO_LOOPBACK } });
+  engine = await startEngine(["api", "webhooks"], { ...stage, settings: TO_LOOPBACK });
   workspace = await engine.workspace();
   expect((await workspace.client.post("/webhooks", { endpoint: receiver.url() })).status).toBe(201);
 });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
 import { startProcess } from "../rig/process.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
@@ -19,7 +19,7 @@ let workspace: TestWorkspace;
 beforeAll(async () => {
   stage = await openStage();
   receiver = await openReceiver();
-  engine = await startEngine(["api"], { ...stage, settings: { ...TO_LOOPBACK, ...PATIENT } });
+  engine = await startEngine(["api"], { ...stage, settings: TO_LOOPBACK });
   workspace = await engine.workspace();
 });
 afterAll(async () => {
@@ -29,17 +29,16 @@ afterAll(async () => {
 });
 
 test("what a killed worker had under way is sent again under the same ids by another, and nothing else", async () => {
-  const settings = { ...TO_LOOPBACK, ...PATIENT };
   const { body } = await workspace.client.post<{ id: string }>("/webhooks", { endpoint: receiver.url() });
   const subjects = Array.from({ length: EVENTS / 3 }, () => newId(Date.now()));
   for (const type of ["email.accepted", "email.sent", "email.delivered"])
     await engine.sql`
       insert into outbox (workspace_id, at, type, subject_id)
       select ${workspace.id}, now(), ${type}, id from unnest(${subjects}::uuid[]) as s(id)`;
-  const first = await startProcess(["webhooks"], { ...stage, settings });
+  const first = await startProcess(["webhooks"], { ...stage, settings: TO_LOOPBACK });
   await receiver.until(({ heard }) => heard.length > EVENTS / 3, 60_000);
   await first.kill();
-  const second = await startProcess(["webhooks"], { ...stage, settings });
+  const second = await startProcess(["webhooks"], { ...stage, settings: TO_LOOPBACK });
   const ids = () => new Set(receiver.heard.map(({ headers }) => headers["webhook-id"]));
   await receiver.until(() => ids().size === EVENTS, 90_000);
   await expect

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { settled } from "../rig/settled.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
@@ -17,7 +17,7 @@ let stage: Stage;
 let engine: Engine;
 beforeAll(async () => {
   stage = await openStage();
-  engine = await startEngine(["api", "keeper"], { ...stage, settings: PATIENT });
+  engine = await startEngine(["api", "keeper"], stage);
 });
 afterAll(async () => {
   await engine.stop();

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { shardOf } from "../../src/rules/shards.ts";
 import { commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { insist } from "../rig/insistent.ts";
 import { type OwnCluster, ownCluster } from "../rig/rediscluster.ts";
 import { missingRedis, until } from "../rig/redisserver.ts";
@@ -40,7 +40,6 @@ describe.skipIf(missingRedis)(missingRedis ?? "on a cluster", () => {
       databaseUrl: database.url,
       redisUrl: cluster.url,
       smtpUrl: sink.url,
-      settings: PATIENT,
     };
     await commandLine(options).json("queue", "shards", String(SHARDS));
     engines = await Promise.all([

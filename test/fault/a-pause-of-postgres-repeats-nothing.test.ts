@@ -4,7 +4,7 @@
  * time.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { openProxy, type TcpProxy } from "../rig/proxy.ts";
 import { settled } from "../rig/settled.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
@@ -34,7 +34,7 @@ beforeEach(async () => {
     smtpUrl: `${stage.smtpUrl}?pool=2`,
   });
   worker = await startEngine(["deliver"], through(ofWorker));
-  others = await startEngine(["api", "keeper"], { ...through(ofKeeper), settings: PATIENT });
+  others = await startEngine(["api", "keeper"], through(ofKeeper));
 });
 afterEach(async () => {
   for (const proxy of [ofWorker, ofKeeper]) proxy.flow();

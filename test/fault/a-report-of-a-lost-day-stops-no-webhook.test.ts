@@ -4,12 +4,11 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DAY_MS } from "../../src/clock.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
-const SETTINGS = { ...PATIENT, ...TO_LOOPBACK };
 const POLL = { timeout: 40_000, interval: 100 };
 
 let stage: Stage;
@@ -18,7 +17,7 @@ let receiver: Receiver;
 let workspace: TestWorkspace;
 beforeAll(async () => {
   [stage, receiver] = await Promise.all([openStage(), openReceiver()]);
-  api = await startEngine(["api"], { ...stage, settings: SETTINGS });
+  api = await startEngine(["api"], { ...stage, settings: TO_LOOPBACK });
   workspace = await api.workspace();
   expect((await workspace.client.post("/webhooks", { endpoint: receiver.url() })).status).toBe(201);
 });
@@ -33,7 +32,7 @@ test("what cannot be written down of a lost day is told again, once", async () =
   const clock = { now: () => Date.now() + aheadMs, given: () => 0 };
   const worker = await startEngine(["webhooks"], {
     ...stage,
-    settings: SETTINGS,
+    settings: TO_LOOPBACK,
     clock,
   });
   try {

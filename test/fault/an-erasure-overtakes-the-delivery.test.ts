@@ -3,7 +3,7 @@
  * and must not bring anything of them back.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { settled } from "../rig/settled.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { tablesWith } from "../rig/traces.ts";
@@ -21,7 +21,7 @@ beforeAll(async () => {
   stage = await openStage();
   engine = await startEngine(["api", "deliver", "keeper"], {
     ...stage,
-    settings: { ...PATIENT, RETRY_SCHEDULE: "1,1" },
+    settings: { RETRY_SCHEDULE: "1,1" },
   });
   ws = await engine.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
   const { body } = await ws.client.post<{ id: string }>("/audiences", { name: "People" });

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { settled } from "../rig/settled.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -11,7 +11,7 @@ beforeAll(async () => {
   engine = await startEngine(["api", "deliver", "keeper"], {
     ...stage,
     smtpUrl: `${stage.smtpUrl}?pool=20`,
-    settings: { ...PATIENT, RETRY_SCHEDULE: "1" },
+    settings: { RETRY_SCHEDULE: "1" },
   });
 });
 afterAll(async () => {

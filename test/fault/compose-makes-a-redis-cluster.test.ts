@@ -13,7 +13,7 @@ import { type Daemon, startDaemon } from "../../src/embedded/daemon.ts";
 import { freePort, isPortFree } from "../../src/embedded/port.ts";
 import { writeRefusal } from "../../src/redis/writerefusal.ts";
 import { commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { parsed, ROOT } from "../rig/opsfiles.ts";
 import { missingRedis, until } from "../rig/redisserver.ts";
 import { type OwnDatabase, ownDatabase, services } from "../rig/services.ts";
@@ -53,7 +53,7 @@ describe.skipIf(missingRedis)(missingRedis ?? "on the cluster of Compose", () =>
     await until("it is healthy", isHealthy);
     const nodes = ports.slice(0, 3).map((port) => `localhost:${port}`);
     redisUrl = `redis-cluster://postrider:${PASSWORD}@${nodes.join()}`;
-    const options = { databaseUrl: database.url, redisUrl, smtpUrl: sink.url, settings: PATIENT };
+    const options = { databaseUrl: database.url, redisUrl, smtpUrl: sink.url };
     await commandLine(options).json("queue", "shards", "3");
     engine = await startEngine(["api", "deliver", "keeper"], options);
   });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openWorld, type World } from "../rig/direct.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { settled } from "../rig/settled.ts";
 import type { Sink } from "../rig/sink.ts";
@@ -20,7 +20,7 @@ let stage: Stage;
 let engine: Engine;
 beforeAll(async () => {
   [world, stage] = await Promise.all([openWorld(), openStage()]);
-  engine = await startEngine(["api", "keeper"], { ...stage, settings: PATIENT });
+  engine = await startEngine(["api", "keeper"], stage);
   sinks = await Promise.all([1, 2, 3, 4].map((n) => world.sinkAt(`127.1.2.${n}`, { seed: n })));
   for (let n = 1; n <= 5; n++) world.name({ [`mx${n}.test`]: { addresses: [`127.1.2.${n}`] } });
   // nobody is at mx5, the first choice of every fourth domain

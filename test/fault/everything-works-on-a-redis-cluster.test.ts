@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { type OwnCluster, ownCluster } from "../rig/rediscluster.ts";
 import { REDIS_PROGRAMS } from "../rig/redisserver.ts";
 import { type OwnDatabase, ownDatabase, services } from "../rig/services.ts";
@@ -25,7 +25,7 @@ for (const { name, program, missing } of REDIS_PROGRAMS)
       ]);
       options = { databaseUrl: database.url, redisUrl: cluster.url, smtpUrl: sink.url };
       await commandLine(options).json("queue", "shards", "3");
-      engine = await startEngine(["api", "deliver", "keeper", "automate"], { ...options, settings: PATIENT });
+      engine = await startEngine(["api", "deliver", "keeper", "automate"], options);
     });
     afterAll(async () => {
       await engine.stop();

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { apply } from "../../src/automation/apply.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { runsEnded } from "../rig/settled.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
@@ -20,7 +20,7 @@ let stage: Stage;
 let engine: Engine;
 beforeAll(async () => {
   stage = await openStage();
-  engine = await startEngine(["api"], { ...stage, settings: PATIENT });
+  engine = await startEngine(["api"], stage);
 });
 afterAll(async () => {
   await engine.stop();

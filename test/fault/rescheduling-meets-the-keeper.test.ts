@@ -4,7 +4,7 @@
  * e-mail that was not moved far away leaves.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
@@ -21,7 +21,7 @@ let engine: Engine;
 let ws: TestWorkspace;
 beforeAll(async () => {
   stage = await openStage();
-  engine = await startEngine(["api", "keeper"], { ...stage, settings: PATIENT });
+  engine = await startEngine(["api", "keeper"], stage);
   ws = await engine.workspace("pro", { cap_hour: 10_000, cap_day: 10_000 });
 });
 afterAll(async () => {

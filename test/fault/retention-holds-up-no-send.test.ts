@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest
 import { floorId } from "../../src/ids.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { dayName, makePartitions } from "../../src/record/db/partitions.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -28,7 +28,7 @@ let faults: Error[];
 const readers: Sql[] = [];
 beforeAll(async () => {
   stage = await openStage();
-  engine = await startEngine(["api"], { ...stage, settings: PATIENT });
+  engine = await startEngine(["api"], stage);
   ws = await engine.workspace("pro", { cap_hour: 1_000_000, cap_day: 1_000_000 });
   sql = connectRecord(stage.databaseUrl, "setup", 60_000);
   watcher = connectRecord(stage.databaseUrl, "setup", 60_000);

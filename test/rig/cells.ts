@@ -8,7 +8,7 @@ import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
 import type { Overrides, Plan } from "../../src/rules/plans.ts";
 import type { PostgresStore } from "../fault/campaign/stores.ts";
-import { type Engine, PATIENT, SERVER_SECRET, startEngine } from "./engine.ts";
+import { type Engine, SERVER_SECRET, startEngine } from "./engine.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "./services.ts";
 import { freshWorkspace, type TestWorkspace } from "./workspace.ts";
 
@@ -67,7 +67,7 @@ export function startApiOf({ home, file }: TwoCells): Promise<Engine> {
   const { databaseUrl, redisUrl } = home;
   return startEngine(["api"], {
     ...{ databaseUrl, redisUrl, smtpUrl: "smtp://127.0.0.1:1" },
-    settings: { ...PATIENT, CELLS_FILE: file },
+    settings: { CELLS_FILE: file },
   });
 }
 

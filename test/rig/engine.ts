@@ -28,12 +28,6 @@ export type EngineOptions = {
   settings?: Env;
 };
 
-/**
- * For tests that work hard and are not about slow stores: on a busy machine each answer of a store may take
- * seconds.
- */
-export const PATIENT: Env = { STORE_TIMEOUT_MS: "10000" };
-
 /** These work on whatever is due in a store, so they would take what belongs to other test files. */
 const GREEDY: readonly Role[] = ["deliver", "keeper", "automate", "inbound", "webhooks"];
 
@@ -48,6 +42,8 @@ export function settingsOf(options: EngineOptions): Env {
     PORT: "0",
     // a process holds each row that Postgres answers to its declared shape
     NODE_ENV: "test",
+    // on a busy machine each answer of a store may take seconds
+    STORE_TIMEOUT_MS: "10000",
     // most tests write from domains that nobody has verified
     REQUIRE_VERIFIED_DOMAINS: "false",
     ...options.settings,

@@ -6,7 +6,7 @@ import type { Role } from "../../src/rules/roles.ts";
 import { PostgresStore } from "../fault/campaign/stores.ts";
 import { openCells, type TwoCells } from "./cells.ts";
 import { type CommandLine, commandLine } from "./command.ts";
-import { type Engine, PATIENT, startEngine } from "./engine.ts";
+import { type Engine, startEngine } from "./engine.ts";
 import { openSink, type Sink } from "./sink.ts";
 
 export type OwnCells = {
@@ -28,7 +28,7 @@ export async function startOwnCells(roles: Role[], more: Record<string, string> 
   ];
   const [cells, sink] = await Promise.all([openCells(servers), openSink()]);
   const { databaseUrl, redisUrl } = cells.home;
-  const settings = { ...PATIENT, ...more, CELLS_FILE: cells.file };
+  const settings = { ...more, CELLS_FILE: cells.file };
   const engine = await startEngine(roles, { databaseUrl, redisUrl, settings, smtpUrl: sink.url });
   return {
     ...{ servers, cells, sink, engine, run: commandLine({ databaseUrl, redisUrl, settings }) },

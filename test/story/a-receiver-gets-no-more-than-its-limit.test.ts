@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest
 import type { ShapingRules } from "../../src/shaping/file.ts";
 import { type CommandLine, commandLine } from "../rig/command.ts";
 import { openWorld, type World } from "../rig/direct.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { Receiver } from "../rig/receiver.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -22,7 +22,7 @@ let ws: TestWorkspace;
 let shell: CommandLine;
 beforeAll(async () => {
   stage = await openStage();
-  engine = await startEngine(["api", "keeper"], { ...stage, settings: PATIENT });
+  engine = await startEngine(["api", "keeper"], stage);
   ws = await engine.workspace("pro", { cap_hour: 1_000_000, cap_day: 1_000_000 });
   shell = commandLine(stage);
   folder = mkdtempSync(join(tmpdir(), "shaping-"));
@@ -48,7 +48,7 @@ afterEach(async () => {
 async function startWorkers(count: number, rules: ShapingRules): Promise<void> {
   const file = join(folder, "shaping.json");
   writeFileSync(file, JSON.stringify(rules));
-  const settings = { ...PATIENT, ...world.settings, SHAPING_FILE: file, DELIVERY_CONCURRENCY: "200" };
+  const settings = { ...world.settings, SHAPING_FILE: file, DELIVERY_CONCURRENCY: "200" };
   for (let n = 0; n < count; n++)
     workers.push(await startEngine(["deliver"], { ...stage, smtpUrl: "", settings }));
 }
@@ -172,7 +172,7 @@ test("a rule requires TLS of a receiver, which gets nothing without it", async (
 test("a smarthost is one receiver, and `queue` shows what goes where", async () => {
   const file = join(folder, "smarthost.json");
   writeFileSync(file, JSON.stringify({ rules: [{ match: { mx: ["127.0.0.1"] }, messages_per_second: 10 }] }));
-  workers.push(await startEngine(["deliver"], { ...stage, settings: { ...PATIENT, SHAPING_FILE: file } }));
+  workers.push(await startEngine(["deliver"], { ...stage, settings: { SHAPING_FILE: file } }));
   const ids = [...(await send(20, "c.test")), ...(await send(20, "d.test"))];
   await expect.poll(() => settledAll(ids), { timeout: 40_000 }).toBe(true);
   const arrived = stage.sink.ledger.mails.map(({ at }) => at).sort((a, b) => a - b);

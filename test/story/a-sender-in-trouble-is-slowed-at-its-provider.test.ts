@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ShapingRules } from "../../src/shaping/file.ts";
 import { openWorld, type World } from "../rig/direct.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
@@ -38,8 +38,8 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "shaping-"));
   const file = join(folder, "shaping.json");
   writeFileSync(file, JSON.stringify(RULES));
-  engine = await startEngine(["api", "keeper"], { ...stage, settings: PATIENT });
-  const settings = { ...PATIENT, ...world.settings, SHAPING_FILE: file };
+  engine = await startEngine(["api", "keeper"], stage);
+  const settings = { ...world.settings, SHAPING_FILE: file };
   worker = await startEngine(["deliver"], { ...stage, smtpUrl: "", settings });
 });
 afterAll(async () => {

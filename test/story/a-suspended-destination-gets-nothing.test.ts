@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type CommandLine, commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
@@ -22,7 +22,7 @@ let shell: CommandLine;
 let ws: TestWorkspace;
 beforeAll(async () => {
   stage = await openStage();
-  engine = await startEngine(["api", "deliver", "keeper"], { ...stage, settings: PATIENT });
+  engine = await startEngine(["api", "deliver", "keeper"], stage);
   shell = commandLine(stage);
   ws = await engine.workspace();
 });
@@ -102,10 +102,10 @@ test("of an e-mail to several, the others get theirs", async () => {
 
 test("a suspension survives a restart; what waits for it can be bounced", async () => {
   await shell.json("queue", "suspend", "gone.example", "--reason", "the domain was given up");
-  const restarted = await startEngine(["deliver"], { ...stage, settings: PATIENT });
+  const restarted = await startEngine(["deliver"], stage);
   await engine.stop();
   await restarted.stop();
-  engine = await startEngine(["api", "deliver", "keeper"], { ...stage, settings: PATIENT });
+  engine = await startEngine(["api", "deliver", "keeper"], stage);
   ws = await engine.workspace();
   const id = await send("one@gone.example");
   const both = await send("one@gone.example", "two@stays.example");

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
 import { MovableClock } from "../rig/clock.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
@@ -16,8 +16,7 @@ const clock = new MovableClock(Date.now());
 beforeAll(async () => {
   stage = await openStage();
   receiver = await openReceiver();
-  const settings = { ...TO_LOOPBACK, ...PATIENT };
-  engine = await startEngine(["api", "webhooks"], { ...stage, clock, settings });
+  engine = await startEngine(["api", "webhooks"], { ...stage, clock, settings: TO_LOOPBACK });
 });
 afterAll(async () => {
   await engine.stop();

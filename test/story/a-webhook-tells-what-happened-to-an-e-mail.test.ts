@@ -2,7 +2,7 @@ import { Resend } from "resend";
 import { Webhook as StandardWebhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { type Heard, openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -19,7 +19,7 @@ beforeAll(async () => {
   receiver = await openReceiver();
   engine = await startEngine(["api", "deliver", "inbound", "webhooks"], {
     ...stage,
-    settings: { ...TO_LOOPBACK, ...PATIENT, INBOUND_PORT: "0" },
+    settings: { ...TO_LOOPBACK, INBOUND_PORT: "0" },
   });
   workspace = await engine.workspace();
   const { status, body } = await workspace.client.post<Created>("/webhooks", { endpoint: receiver.url() });

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
 import { MovableClock } from "../rig/clock.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
@@ -31,7 +31,7 @@ beforeAll(async () => {
   engine = await startEngine(["api", "webhooks"], {
     ...stage,
     clock,
-    settings: { ...TO_LOOPBACK, ...PATIENT },
+    settings: TO_LOOPBACK,
   });
 });
 afterEach(() => {

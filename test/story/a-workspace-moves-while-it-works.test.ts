@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openCells, type TwoCells } from "../rig/cells.ts";
 import { type CommandLine, commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { pause } from "../rig/pause.ts";
 import { openSink, type Sink } from "../rig/sink.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -24,7 +24,7 @@ let run: CommandLine;
 beforeAll(async () => {
   [cells, sink] = await Promise.all([openCells(), openSink()]);
   const { databaseUrl, redisUrl } = cells.home;
-  const settings = { ...PATIENT, CELLS_FILE: cells.file };
+  const settings = { CELLS_FILE: cells.file };
   engine = await startEngine(["api", "deliver", "keeper", "automate", "webhooks"], {
     ...{ databaseUrl, redisUrl, settings },
     smtpUrl: sink.url,

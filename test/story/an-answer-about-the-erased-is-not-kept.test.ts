@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { type Heard, openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail } from "../rig/workspace.ts";
@@ -12,7 +12,7 @@ let receiver: Receiver;
 beforeAll(async () => {
   stage = await openStage();
   receiver = await openReceiver();
-  engine = await startEngine(["api", "webhooks"], { ...stage, settings: { ...TO_LOOPBACK, ...PATIENT } });
+  engine = await startEngine(["api", "webhooks"], { ...stage, settings: TO_LOOPBACK });
 });
 afterAll(async () => {
   await engine.stop();

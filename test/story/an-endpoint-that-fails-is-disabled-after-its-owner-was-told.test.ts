@@ -3,7 +3,7 @@ import { hashPassword } from "../../src/admission/password.ts";
 import { newId } from "../../src/ids.ts";
 import { insertOwner } from "../../src/record/workspaces/workspaces.ts";
 import { commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
@@ -17,7 +17,7 @@ beforeAll(async () => {
   stage = await openStage({ keepRaw: true });
   receiver = await openReceiver();
   receiver.answerWith = (_, response) => response.writeHead(500).end();
-  const settings = { ...TO_LOOPBACK, ...PATIENT, MAIL_FROM: "Operator <ops@mail.example>" };
+  const settings = { ...TO_LOOPBACK, MAIL_FROM: "Operator <ops@mail.example>" };
   engine = await startEngine(["api", "deliver", "webhooks", "keeper"], { ...stage, settings });
 });
 afterAll(async () => {
@@ -51,7 +51,7 @@ async function shown({ client }: TestWorkspace, id: string): Promise<Shown> {
 
 /** What an engine that starts does at once: owners are told, and endpoints disabled. */
 async function sweep(): Promise<void> {
-  const settings = { ...TO_LOOPBACK, ...PATIENT, MAIL_FROM: "Operator <ops@mail.example>" };
+  const settings = { ...TO_LOOPBACK, MAIL_FROM: "Operator <ops@mail.example>" };
   const other = await startEngine(["webhooks"], { ...stage, settings });
   await expect
     .poll(
@@ -82,7 +82,7 @@ test("the owner is told by the operator after a day, and only a day after that m
   expect(told().length).toBe(1);
 
   await engine.sql`update email set delivered_at = now() - interval '2 days' where workspace_id = ${workspace.id}`;
-  const other = await startEngine(["webhooks"], { ...stage, settings: PATIENT });
+  const other = await startEngine(["webhooks"], stage);
   await expect
     .poll(() => shown(workspace, id), { timeout: 20_000 })
     .toMatchObject({ status: "disabled", disabled_for: "failing" });
@@ -96,7 +96,7 @@ test("the owner is told by the operator after a day, and only a day after that m
 test("a workspace whose owner nobody knows keeps its endpoint, however long it fails", async () => {
   const { workspace, id } = await failing(null);
   await age(id, 100);
-  const other = await startEngine(["webhooks"], { ...stage, settings: PATIENT });
+  const other = await startEngine(["webhooks"], stage);
   await other.stop();
   expect(await shown(workspace, id)).toMatchObject({ status: "enabled" });
 });

@@ -2,7 +2,7 @@ import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { MovableClock } from "../rig/clock.ts";
 import { commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 
@@ -15,8 +15,7 @@ const clock = new MovableClock(Date.now());
 beforeAll(async () => {
   stage = await openStage();
   receiver = await openReceiver();
-  const settings = { ...TO_LOOPBACK, ...PATIENT };
-  engine = await startEngine(["api", "webhooks"], { ...stage, clock, settings });
+  engine = await startEngine(["api", "webhooks"], { ...stage, clock, settings: TO_LOOPBACK });
 });
 afterAll(async () => {
   await engine.stop();

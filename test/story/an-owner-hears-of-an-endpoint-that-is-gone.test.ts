@@ -2,11 +2,11 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { hashPassword } from "../../src/admission/password.ts";
 import { newId } from "../../src/ids.ts";
 import { insertOwner } from "../../src/record/workspaces/workspaces.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 
-const SETTINGS = { ...TO_LOOPBACK, ...PATIENT, MAIL_FROM: "Operator <ops@mail.example>" };
+const SETTINGS = { ...TO_LOOPBACK, MAIL_FROM: "Operator <ops@mail.example>" };
 
 let stage: Stage;
 let engine: Engine;

@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
 
 let engine: Engine;
@@ -17,7 +17,7 @@ let folder: string;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "postrider-clients-"));
   engine = await startEngine(["api", "submission"], {
-    settings: { ...PATIENT, SUBMISSION_PORT: "0", SUBMISSION_TLS_PORT: "0" },
+    settings: { SUBMISSION_PORT: "0", SUBMISSION_TLS_PORT: "0" },
   });
   workspace = await engine.workspace();
 });

@@ -3,10 +3,9 @@
  * reasons.
  */
 import { expect } from "vitest";
-import { PATIENT } from "../rig/engine.ts";
 import { inChromium, openConsole, sceneOf } from "../rig/page.ts";
 
-const scene = sceneOf(() => openConsole(["api"], { settings: PATIENT }));
+const scene = sceneOf(openConsole);
 
 const ROWS = 10_000;
 

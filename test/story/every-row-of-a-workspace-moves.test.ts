@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { TABLE_MODES, workspaceTables } from "../../src/record/cells/tables.ts";
 import { openCells, type TwoCells } from "../rig/cells.ts";
 import { commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { rowsOf } from "../rig/moves.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
@@ -18,7 +18,7 @@ beforeAll(async () => {
   // nobody works on what is there
   engine = await startEngine(["api"], {
     ...{ databaseUrl, redisUrl },
-    settings: { ...PATIENT, CELLS_FILE: cells.file },
+    settings: { CELLS_FILE: cells.file },
   });
 });
 afterAll(async () => {

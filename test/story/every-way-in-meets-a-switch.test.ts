@@ -15,7 +15,7 @@ import { connectRecord } from "../../src/record/db/connect.ts";
 import { insertReports } from "../../src/record/mail/reports.ts";
 import { keyspace } from "../../src/redis/keyspace.ts";
 import { openCells, type TwoCells } from "../rig/cells.ts";
-import { type Engine, PATIENT, SERVER_SECRET, startEngine } from "../rig/engine.ts";
+import { type Engine, SERVER_SECRET, startEngine } from "../rig/engine.ts";
 import { beginToLeave } from "../rig/moves.ts";
 import { pause } from "../rig/pause.ts";
 import { idIn, loggedIn, submit } from "../rig/submitting.ts";
@@ -32,7 +32,7 @@ beforeAll(async () => {
   const { databaseUrl, redisUrl } = cells.home;
   engine = await startEngine(["api", "submission", "keeper"], {
     ...{ databaseUrl, redisUrl, smtpUrl: "smtp://127.0.0.1:1" },
-    settings: { ...PATIENT, CELLS_FILE: cells.file, SUBMISSION_TLS_PORT: "0" },
+    settings: { CELLS_FILE: cells.file, SUBMISSION_TLS_PORT: "0" },
   });
 });
 afterAll(async () => {

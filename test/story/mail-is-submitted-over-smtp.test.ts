@@ -4,7 +4,7 @@
  */
 import { createTransport } from "nodemailer";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { idIn, loggedIn, submit } from "../rig/submitting.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
@@ -16,7 +16,7 @@ beforeAll(async () => {
   stage = await openStage({ keepRaw: true });
   engine = await startEngine(["api", "submission", "deliver", "keeper"], {
     ...stage,
-    settings: { ...PATIENT, SUBMISSION_PORT: "0", SUBMISSION_TLS_PORT: "0" },
+    settings: { SUBMISSION_PORT: "0", SUBMISSION_TLS_PORT: "0" },
   });
   workspace = await engine.workspace();
 });

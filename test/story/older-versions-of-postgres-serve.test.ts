@@ -14,7 +14,7 @@ import { createDatabase } from "../../src/record/db/create.ts";
 import { listPartitions, makePartitions } from "../../src/record/db/partitions.ts";
 import { commandLine } from "../rig/command.ts";
 import { databaseAt, dropDatabase } from "../rig/database.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
 import { missingPostgres, OLDER_POSTGRES, startTestPostgres } from "../rig/postgresversions.ts";
 import { type OwnRedis, ownRedis, services } from "../rig/services.ts";
@@ -45,7 +45,7 @@ for (const major of OLDER_POSTGRES) {
       ]);
       engine = await startEngine(["api", "deliver", "keeper", "automate", "webhooks"], {
         ...{ databaseUrl: postgres.url, redisUrl: redis.url, smtpUrl: sink.url },
-        settings: { ...PATIENT, ...TO_LOOPBACK },
+        settings: TO_LOOPBACK,
       });
       ws = await engine.workspace("pro", { cap_hour: 10, cap_day: 1_000 });
     }, 120_000);
@@ -137,7 +137,7 @@ for (const major of OLDER_POSTGRES) {
     test("a backup is restored, and doctor has no complaint about Postgres", async () => {
       const folder = mkdtempSync(join(tmpdir(), "postrider-backup-"));
       const file = join(folder, "postrider.gz");
-      const stores = { databaseUrl: postgres.url, redisUrl: redis.url, settings: PATIENT };
+      const stores = { databaseUrl: postgres.url, redisUrl: redis.url };
       const run = commandLine(stores);
       const doctor = await run.postrider("doctor");
       expect(doctor.out).toMatch(new RegExp(`ok +Postgres +version ${major}`));

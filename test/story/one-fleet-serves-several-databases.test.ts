@@ -7,7 +7,7 @@ import { createTransport } from "nodemailer";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openCells, type TwoCells } from "../rig/cells.ts";
 import { commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { arf, dsn, handIn } from "../rig/reports.ts";
 import { openSink, type Sink } from "../rig/sink.ts";
 import { idIn } from "../rig/submitting.ts";
@@ -25,7 +25,6 @@ beforeAll(async () => {
     ...{ databaseUrl, redisUrl },
     smtpUrl: sink.url,
     settings: {
-      ...PATIENT,
       CELLS_FILE: cells.file,
       BOUNCE_DOMAIN: "bounces.example.net",
       FEEDBACK_ADDRESSES: "fbl@example.net",

@@ -4,7 +4,7 @@ import { insertCapChange } from "../../src/record/workspaces/caps.ts";
 import { giveDomain } from "../../src/record/workspaces/domains.ts";
 import { resumeWorkspace, suspendWorkspace } from "../../src/record/workspaces/suspension.ts";
 import { commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -15,7 +15,7 @@ let receiver: Receiver;
 beforeAll(async () => {
   stage = await openStage();
   receiver = await openReceiver();
-  engine = await startEngine(["api", "webhooks"], { ...stage, settings: { ...TO_LOOPBACK, ...PATIENT } });
+  engine = await startEngine(["api", "webhooks"], { ...stage, settings: TO_LOOPBACK });
 });
 afterAll(async () => {
   await engine.stop();

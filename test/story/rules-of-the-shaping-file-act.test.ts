@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest
 import type { ShapingRules } from "../../src/shaping/file.ts";
 import { type CommandLine, commandLine } from "../rig/command.ts";
 import { openWorld, type World } from "../rig/direct.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { Receiver } from "../rig/receiver.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -34,7 +34,7 @@ let shell: CommandLine;
 let ws: TestWorkspace;
 beforeAll(async () => {
   stage = await openStage();
-  engine = await startEngine(["api", "keeper"], { ...stage, settings: PATIENT });
+  engine = await startEngine(["api", "keeper"], stage);
   shell = commandLine(stage);
   folder = mkdtempSync(join(tmpdir(), "shaping-"));
 });
@@ -61,7 +61,7 @@ const write = (rules: ShapingRules | string) =>
 
 async function startWorker(rules: ShapingRules | string): Promise<void> {
   write(rules);
-  const settings = { ...PATIENT, ...world.settings, SHAPING_FILE: file() };
+  const settings = { ...world.settings, SHAPING_FILE: file() };
   worker = await startEngine(["deliver"], { ...stage, smtpUrl: "", settings });
 }
 

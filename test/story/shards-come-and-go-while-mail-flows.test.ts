@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { shardOf } from "../../src/rules/shards.ts";
 import { type CommandLine, commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { handKeeper } from "../rig/keeping.ts";
 import { settled } from "../rig/settled.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
@@ -21,7 +21,7 @@ let shell: CommandLine;
 let workspaces: TestWorkspace[];
 beforeAll(async () => {
   stage = await openStage();
-  engine = await startEngine(["api"], { ...stage, settings: PATIENT });
+  engine = await startEngine(["api"], stage);
   shell = commandLine(stage);
   workspaces = [];
   // at each number of shards somebody uses the last one
@@ -61,8 +61,8 @@ test("one shard at first; the number is shown and changed, and must make sense",
 
 test("two workers serve all shards, and what is sent while their number changes arrives once", async () => {
   const workers = await Promise.all([
-    startEngine(["deliver", "keeper"], { ...stage, settings: PATIENT }),
-    startEngine(["deliver"], { ...stage, settings: PATIENT }),
+    startEngine(["deliver", "keeper"], stage),
+    startEngine(["deliver"], stage),
   ]);
   const ids: string[] = [];
   let isSending = true;

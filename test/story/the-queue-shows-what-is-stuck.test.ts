@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type CommandLine, commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { settled } from "../rig/settled.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -25,7 +25,7 @@ let engine: Engine;
 let shell: CommandLine;
 beforeAll(async () => {
   stage = await openStage();
-  engine = await startEngine(["api", "deliver", "keeper"], { ...stage, settings: PATIENT });
+  engine = await startEngine(["api", "deliver", "keeper"], stage);
   shell = commandLine(stage);
 });
 afterAll(async () => {

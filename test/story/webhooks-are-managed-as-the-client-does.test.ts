@@ -3,7 +3,7 @@ import { Resend } from "resend";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
 import { commandLine } from "../rig/command.ts";
-import { type Engine, PATIENT, startEngine } from "../rig/engine.ts";
+import { type Engine, startEngine } from "../rig/engine.ts";
 import { openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import type { Refusal, TestWorkspace } from "../rig/workspace.ts";
@@ -16,7 +16,7 @@ let resend: Resend;
 beforeAll(async () => {
   stage = await openStage();
   receiver = await openReceiver();
-  engine = await startEngine(["api", "webhooks"], { ...stage, settings: { ...TO_LOOPBACK, ...PATIENT } });
+  engine = await startEngine(["api", "webhooks"], { ...stage, settings: TO_LOOPBACK });
   workspace = await engine.workspace();
   resend = new Resend(workspace.client.key, { baseUrl: `${engine.url}/api/v1` });
 });
