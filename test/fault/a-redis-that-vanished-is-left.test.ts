@@ -7,7 +7,11 @@ import { mail } from "../rig/workspace.ts";
 test("an api whose connections to Redis lead nowhere answers 503, and sends again within 10 s", async () => {
   const stage = await openStage();
   const proxy = await openProxy({ port: stage.redis.port });
-  const api = await startEngine(["api"], { ...stage, redisUrl: `redis://127.0.0.1:${proxy.port}` });
+  const api = await startEngine(["api"], {
+    ...stage,
+    redisUrl: `redis://127.0.0.1:${proxy.port}`,
+    settings: { STORE_TIMEOUT_MS: "2000" },
+  });
   let endHalfOpen = () => {};
   try {
     const ws = await api.workspace();

@@ -17,7 +17,7 @@ test("a worker whose connections lead nowhere takes bags again within 10 s", asy
     worker = await startEngine(["deliver"], {
       ...stage,
       redisUrl: `redis://127.0.0.1:${proxy.port}`,
-      settings: { METRICS_PORT: "0" },
+      settings: { METRICS_PORT: "0", STORE_TIMEOUT_MS: "2000" },
     });
     const ws = await api.workspace();
     await ws.client.post("/emails", mail());
