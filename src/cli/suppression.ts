@@ -20,6 +20,7 @@ import { CommandError, type OutputOptions, print, printJson, say, table } from "
 const LINES_SHOWN = 100;
 const PAGE_ROWS = 1_000;
 const CHUNK_ROWS = 500;
+const SKIPPED_SHOWN_MAX = 10;
 
 type SuppressionOf = OutputOptions & { workspace: string; reason?: SuppressionReason };
 type AddOptions = SuppressionOf & { scope?: string; evidence?: string };
@@ -70,6 +71,8 @@ export async function importFile(context: Context, file: string, options: Suppre
   expectReadable(file);
   const hashOf = addressHasher(await requireSecret(context));
   const counts = { suppressed: 0, skipped: 0 };
+  const skippedRows: number[] = [];
+  let row = 0;
   let chunk: Entry[] = [];
   const write = async (): Promise<void> => {
     await suppress(context.sql, chunk, context.clock.now());
@@ -77,14 +80,24 @@ export async function importFile(context: Context, file: string, options: Suppre
     chunk = [];
   };
   for await (const { fields, raw } of csvRecords(createReadStream(file))) {
+    row++;
     const wish = fields && wishIn(fields);
     const entry = wish && entryOf(hashOf, workspace, wish, context.clock.now());
     if (entry) chunk.push(entry);
-    else if (raw.trim() !== "") counts.skipped++;
+    else if (raw.trim() !== "") {
+      counts.skipped++;
+      if (skippedRows.length < SKIPPED_SHOWN_MAX) skippedRows.push(row);
+    }
     if (chunk.length >= CHUNK_ROWS) await write();
   }
   await write();
-  say(options, counts, `${counts.suppressed} suppressed, ${counts.skipped} skipped.`);
+  if (counts.suppressed === 0 && counts.skipped > 0)
+    throw new CommandError(
+      `Nothing is suppressed: no row of ${file} can be read. A row is an e-mail address, and if you like a reason, evidence and a scope, with commas between them.`,
+    );
+  const which = skippedRows.join(", ") + (counts.skipped > skippedRows.length ? ", ..." : "");
+  const skipped = counts.skipped === 0 ? "none skipped" : `${counts.skipped} skipped: rows ${which}`;
+  say(options, counts, `${counts.suppressed} suppressed, ${skipped}.`);
 }
 
 export async function exportAll({ sql }: Context, { workspace, json }: SuppressionOf): Promise<void> {

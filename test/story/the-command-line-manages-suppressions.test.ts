@@ -93,6 +93,20 @@ test("a scope that no sender can have is refused, and the one that lists show is
   expect((await own.client.post("/suppressions", given)).status).toBe(201);
 }, 120_000);
 
+test("an import names the rows that it skips, and fails where it can read none", async () => {
+  const of = ["--workspace", (await api.workspace()).id];
+  const file = join(folder, "odd.csv");
+  writeFileSync(file, "email,reason\na@example.net\nnobody\n");
+  expect((await cli.postrider("suppression", "import", file, ...of)).out).toBe(
+    "1 suppressed, 2 skipped: rows 1, 3.\n",
+  );
+  writeFileSync(file, '{ "name": "x" }\n');
+  expect(await cli.postrider("suppression", "import", file, ...of)).toMatchObject({
+    status: 1,
+    err: expect.stringContaining("no row of"),
+  });
+}, 120_000);
+
 test("a list that is cut says so", async () => {
   const of = ["--workspace", (await api.workspace()).id];
   const file = join(folder, "many.csv");
