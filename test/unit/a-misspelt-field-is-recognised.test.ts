@@ -3,7 +3,9 @@ import Type from "typebox";
 import { describe, expect, test } from "vitest";
 import { READ_TO_REFUSE, SendEmail } from "../../src/api/draft.ts";
 import { Misspelt, Spelling } from "../../src/api/misspelt.ts";
+import { costOf } from "../rig/held.ts";
 
+const HELD_MS_MAX = 50;
 const KNOWN = Object.keys(SendEmail.properties);
 
 describe("a name is like the field it was meant to be", () => {
@@ -83,7 +85,6 @@ test("there are at most ten warnings, and each is short", () => {
 test("fifteen thousand unknown names cost less than 50 ms", () => {
   const names = Array.from({ length: 15_000 }, (_, n) => [`reply_${n.toString(36)}`, n]);
   const email = Object.fromEntries(names);
-  const began = performance.now();
-  new Misspelt([]).look(email, SendEmail, "");
-  expect(performance.now() - began).toBeLessThan(50);
+  const look = () => new Misspelt([]).look(email, SendEmail, "");
+  expect(costOf(look, HELD_MS_MAX)).toBeLessThan(HELD_MS_MAX);
 });
