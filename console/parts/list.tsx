@@ -11,8 +11,10 @@ import { Refusal, Skeleton } from "./bits.tsx";
 import { type Column, Table } from "./table.tsx";
 
 const EXPORT_ROWS_MAX = 50_000;
-/** A filtered page may be empty although others follow. */
-const EMPTY_PAGES_MAX = 20;
+const SHOWN_ROWS = 50;
+const PAGE_ROWS_MAX = 100;
+/** A filtered page may be empty although others follow: so many are read until somebody asks for more. */
+const PAGES_MAX = 20;
 
 export type Page<T> = { data: T[]; has_more: boolean; next_cursor: string | null };
 export type Filter = {
@@ -23,12 +25,15 @@ export type Filter = {
   /** A day of the calendar, of which the API is told this end. */
   day?: "first moment" | "last moment";
 };
-type Loaded<T> = { path: string; rows: T[]; cursor: string | null; newest: ReadonlySet<string> };
+type Loaded<T> = { wanted: string; rows: T[]; cursor: string | null; newest: ReadonlySet<string> };
+/** `path` is asked for; `holds`: what of it is shown, where the API cannot filter. `name`: of both. */
+type Wanted<T> = { name: string; path: string; holds: ((row: T) => boolean) | null };
 
 export function List<T extends { id: string }>({
   label,
   path,
   filters = [],
+  rowFilters = [],
   columns,
   exported = columns,
   empty,
@@ -37,7 +42,10 @@ export function List<T extends { id: string }>({
   /** What the rows are, in the plural: "e-mails". */
   label: string;
   path: string;
+  /** The API's. */
   filters?: readonly Filter[];
+  /** Those for which pages are looked through here. */
+  rowFilters?: readonly RowFilter<T>[];
   columns: readonly Column<T>[];
   exported?: readonly Column<T>[];
   empty: ComponentChildren;
@@ -45,14 +53,14 @@ export function List<T extends { id: string }>({
   refreshed?: unknown;
 }) {
   const { query } = usePlace();
-  const chosen = Object.fromEntries(filters.map(({ name }) => [name, query.get(name)]));
-  const wanted = withQuery(path, chosen);
-  const isFiltered = Object.values(chosen).some((value) => value);
-  const { loaded, error, more, isBusy } = usePages<T>(wanted, refreshed);
+  const wanted = wantedOf(path, filters, rowFilters, query);
+  const all = [...filters, ...rowFilters];
+  const isFiltered = all.some(({ name }) => query.get(name));
+  const { loaded, error, more, isBusy } = usePages(wanted, refreshed);
 
   return (
     <div class="list">
-      {filters.length > 0 && <Filters filters={filters} query={query} />}
+      {all.length > 0 && <Filters filters={all} query={query} />}
       <Refusal error={error?.message ?? null} />
       {isFiltered && error?.status === 422 && <Unfilter filters={filters} />}
       {!loaded && !error && <Skeleton lines={8} />}
@@ -67,7 +75,11 @@ export function List<T extends { id: string }>({
       )}
       {loaded &&
         loaded.rows.length === 0 &&
-        (isFiltered ? <Unmatched filters={filters} label={label} /> : empty)}
+        (isFiltered ? (
+          <Unmatched filters={all} label={label} onMore={loaded.cursor ? more : null} isBusy={isBusy} />
+        ) : (
+          empty
+        ))}
       {loaded && loaded.rows.length > 0 && (
         <footer class="list-foot">
           <span class="muted">{count(loaded.rows.length)} shown</span>
@@ -76,53 +88,92 @@ export function List<T extends { id: string }>({
               Show more
             </button>
           )}
-          <Export label={label} columns={exported} rowsOf={(onProgress) => allRows<T>(wanted, onProgress)} />
+          <Export label={label} columns={exported} rowsOf={(onProgress) => allRows(wanted, onProgress)} />
         </footer>
       )}
     </div>
   );
 }
 
-function usePages<T extends { id: string }>(path: string, refreshed: unknown) {
+function wantedOf<T>(
+  path: string,
+  filters: readonly Filter[],
+  rowFilters: readonly RowFilter<T>[],
+  query: URLSearchParams,
+): Wanted<T> {
+  const chosen = (of: readonly Filter[]) => Object.fromEntries(of.map(({ name }) => [name, query.get(name)]));
+  const asked = withQuery(path, chosen(filters));
+  const name = withQuery(asked, chosen(rowFilters));
+  return { name, path: asked, holds: name === asked ? null : (row) => holdsAll(rowFilters, query, row) };
+}
+
+function holdsAll<T>(filters: readonly RowFilter<T>[], query: URLSearchParams, row: T): boolean {
+  return filters.every(({ name, holds }) => {
+    const value = query.get(name);
+    return !value || holds(row, value);
+  });
+}
+
+function usePages<T extends { id: string }>(wanted: Wanted<T>, refreshed: unknown) {
   const [loaded, setLoaded] = useState<Loaded<T> | null>(null);
   const [error, setError] = useState<CallError | null>(null);
   const [isBusy, setBusy] = useState(false);
-  const asked = useRef(path);
-  asked.current = path;
+  const asked = useRef(wanted);
+  asked.current = wanted;
+  const { name } = wanted;
 
-  const refresh = useCallback(async () => {
-    try {
-      const page = await pageWithRows<T>(path, null);
-      if (asked.current !== path) return;
-      setError(null);
-      setLoaded((before) => (before?.path === path ? merged(before, page) : fresh(path, page)));
-    } catch (refusal) {
-      if (asked.current === path) setError(refusal as CallError);
-    }
-  }, [path]);
-  useEffect(() => void refresh(), [refresh, refreshed]);
+  const read = useCallback(
+    async (of: () => Promise<(before: Loaded<T> | null) => Loaded<T> | null>) => {
+      try {
+        const after = await of();
+        if (asked.current.name !== name) return;
+        setError(null);
+        setLoaded((before) => after(before?.wanted === name ? before : null));
+      } catch (refusal) {
+        if (asked.current.name === name) setError(refusal as CallError);
+      }
+    },
+    [name],
+  );
+  const load = useCallback(
+    () =>
+      read(async () => {
+        const page = await pageWithRows(asked.current, null);
+        return (before) => (before ? merged(before, page) : fresh(name, page));
+      }),
+    [read, name],
+  );
+  const refresh = useCallback(() => {
+    const { path, holds } = asked.current;
+    if (!holds) return load();
+    return read(async () => {
+      const { data } = await get<Page<T>>(withMore(path, { limit: PAGE_ROWS_MAX }));
+      return (before) => before && mended(before, data, holds);
+    });
+  }, [load, read]);
+  useEffect(() => void load(), [load, refreshed]);
   useNews(refresh);
 
   const more = async () => {
     if (!loaded) return;
     setBusy(true);
-    try {
-      const page = await pageWithRows<T>(path, loaded.cursor);
-      setLoaded((before) => (before && isNext(before, loaded) ? continued(before, page) : before));
-    } catch (refusal) {
-      if (asked.current === path) setError(refusal as CallError);
-    } finally {
-      setBusy(false);
-    }
+    await read(async () => {
+      const page = await pageWithRows(asked.current, loaded.cursor);
+      return (before) => (before && isNext(before, loaded) ? continued(before, page) : before);
+    });
+    setBusy(false);
   };
-  return { loaded: loaded?.path === path ? loaded : null, error, more, isBusy };
+  return { loaded: loaded?.wanted === name ? loaded : null, error, more, isBusy };
 }
 
-async function pageWithRows<T>(path: string, cursor: string | null, limit = 50): Promise<Page<T>> {
+async function pageWithRows<T>({ path, holds }: Wanted<T>, cursor: string | null): Promise<Page<T>> {
+  const [limit, enough] = holds ? [PAGE_ROWS_MAX, SHOWN_ROWS] : [SHOWN_ROWS, 1];
+  const data: T[] = [];
   let from = cursor;
-  for (let n = 0; ; n++) {
+  for (let n = 1; ; n++) {
     const page = await get<Page<T>>(withMore(path, { limit, cursor: from }));
-    if (page.data.length > 0 || !page.has_more || n === EMPTY_PAGES_MAX) return page;
+    data.push(...(holds ? page.data.filter(holds) : page.data));
+    if (data.length >= enough || !page.has_more || n > PAGES_MAX) return { ...page, data };
     from = page.next_cursor;
   }
 }
@@ -132,13 +183,13 @@ function withMore(path: string, query: Record<string, string | number | null>): 
   return `${path}${path.includes("?") ? "&" : "?"}${more}`;
 }
 
-function fresh<T>(path: string, { data, next_cursor }: Page<T>): Loaded<T> {
-  return { path, rows: data, cursor: next_cursor, newest: new Set() };
+function fresh<T>(wanted: string, { data, next_cursor }: Page<T>): Loaded<T> {
+  return { wanted, rows: data, cursor: next_cursor, newest: new Set() };
 }
 
 /** The list may have another filter by now, or end elsewhere. */
 function isNext<T>(now: Loaded<T>, asked: Loaded<T>): boolean {
-  return now.path === asked.path && now.cursor === asked.cursor;
+  return now.wanted === asked.wanted && now.cursor === asked.cursor;
 }
 
 function continued<T>(before: Loaded<T>, { data, next_cursor }: Page<T>): Loaded<T> {
@@ -160,7 +211,20 @@ function merged<T extends { id: string }>(before: Loaded<T>, { data, next_cursor
   };
 }
 
-/** Of rows that are all here. */
+/** Where pages are looked through, only the newest is read again: they may be many. */
+function mended<T extends { id: string }>(
+  before: Loaded<T>,
+  head: readonly T[],
+  holds: (row: T) => boolean,
+): Loaded<T> {
+  const known = new Set(before.rows.map(({ id }) => id));
+  const now = new Map(head.map((row) => [row.id, row]));
+  const added = head.filter((row) => holds(row) && !known.has(row.id));
+  const rows = [...added, ...before.rows.map((row) => now.get(row.id) ?? row).filter(holds)];
+  return { ...before, rows, newest: new Set(added.map(({ id }) => id)) };
+}
+
+/** Of rows that are here. */
 export type RowFilter<T> = Filter & { holds(row: T, value: string): boolean };
 
 /** What somebody writes, in any case, somewhere in these. */
@@ -183,12 +247,7 @@ export function ShortList<T>({
   keyOf(row: T): string;
 }) {
   const { query } = usePlace();
-  const shown = rows.filter((row) =>
-    filters.every(({ name, holds }) => {
-      const value = query.get(name);
-      return !value || holds(row, value);
-    }),
-  );
+  const shown = rows.filter((row) => holdsAll(filters, query, row));
   return (
     <div class="list">
       <Filters filters={filters} query={query} />
@@ -284,10 +343,28 @@ function momentOf(day: string, end: "first moment" | "last moment"): string {
   return Number.isNaN(at.getTime()) ? day : at.toISOString();
 }
 
-function Unmatched({ filters, label }: { filters: readonly Filter[]; label: string }) {
+/** `onMore`: not all of the list was looked through. */
+function Unmatched({
+  filters,
+  label,
+  onMore = null,
+  isBusy = false,
+}: {
+  filters: readonly Filter[];
+  label: string;
+  onMore?: (() => void) | null;
+  isBusy?: boolean;
+}) {
   return (
     <section class="empty">
-      <h2>No {label} match this filter</h2>
+      <h2>
+        No {label} match this filter{onMore && " so far"}
+      </h2>
+      {onMore && (
+        <button type="button" disabled={isBusy} onClick={onMore}>
+          Look further
+        </button>
+      )}
       <Unfilter filters={filters} />
     </section>
   );
@@ -348,13 +425,16 @@ function Export<T>({
 }
 
 /** null: somebody chose another workspace, and what follows would be of that one. */
-async function allRows<T>(path: string, onProgress: (rows: number) => void): Promise<Exported<T> | null> {
+async function allRows<T>(
+  { path, holds }: Wanted<T>,
+  onProgress: (rows: number) => void,
+): Promise<Exported<T> | null> {
   const workspace = actsIn();
   const rows: T[] = [];
   let cursor: string | null = null;
   do {
-    const page: Page<T> = await get<Page<T>>(withMore(path, { limit: 100, cursor }));
-    rows.push(...page.data);
+    const page: Page<T> = await get<Page<T>>(withMore(path, { limit: PAGE_ROWS_MAX, cursor }));
+    rows.push(...(holds ? page.data.filter(holds) : page.data));
     onProgress(rows.length);
     cursor = page.has_more ? page.next_cursor : null;
     if (actsIn() !== workspace) return null;

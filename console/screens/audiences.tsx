@@ -3,7 +3,7 @@ import { call } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Code, Empty, Screen, Time } from "../parts/bits.tsx";
 import { Check, Confirm, Dialog, Form, maybe, Text, textOf } from "../parts/form.tsx";
-import { List } from "../parts/list.tsx";
+import { isIn, List } from "../parts/list.tsx";
 import { BASE, go } from "../place.ts";
 import { useConsole, useMayManage } from "../session.ts";
 import type { AudienceItem, Contact } from "../shapes.ts";
@@ -30,6 +30,7 @@ export function AudiencesScreen() {
       <List<AudienceItem>
         label="audiences"
         path="v1/audiences"
+        rowFilters={[{ name: "name", label: "Find", holds: ({ id, name }, value) => isIn(value, name, id) }]}
         columns={[
           {
             name: "Name",

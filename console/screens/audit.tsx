@@ -1,5 +1,5 @@
 import { Badge, Empty, Screen, Time } from "../parts/bits.tsx";
-import { List } from "../parts/list.tsx";
+import { isIn, List } from "../parts/list.tsx";
 
 type Change = {
   id: string;
@@ -36,6 +36,15 @@ export function AuditScreen() {
       <List<Change>
         label="changes"
         path="audit"
+        rowFilters={[
+          { name: "who", label: "Who", holds: ({ account }, value) => isIn(value, account?.email) },
+          {
+            name: "what",
+            label: "What",
+            holds: ({ action, subject, detail }, value) =>
+              isIn(value, WORDS[action], action, subject, say(detail)),
+          },
+        ]}
         columns={[
           {
             name: "Who",

@@ -6,7 +6,7 @@ import { Badge, Card, Code, Empty, Facts, Refusal, Screen, Skeleton, Tabs, Time 
 import { Discard, Editor, Overtaken } from "../parts/editor.tsx";
 import { Choice, Confirm, Dialog, Do, Field, Form, Text, textOf } from "../parts/form.tsx";
 import { Graph, type Step } from "../parts/graph.tsx";
-import { List } from "../parts/list.tsx";
+import { isIn, List } from "../parts/list.tsx";
 import { BASE, go, refine, usePlace } from "../place.ts";
 import { useConsole } from "../session.ts";
 import type { AudienceItem, ListOf } from "../shapes.ts";
@@ -93,6 +93,7 @@ export function AutomationsScreen() {
         label="automations"
         path="v1/automations"
         filters={[{ name: "status", label: "Status", options: ["enabled", "disabled"] }]}
+        rowFilters={[{ name: "name", label: "Find", holds: ({ name }, value) => isIn(value, name) }]}
         columns={[
           {
             name: "Name",

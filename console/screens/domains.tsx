@@ -3,7 +3,7 @@ import { call } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Copy, Empty, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
 import { Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
-import { List } from "../parts/list.tsx";
+import { isIn, List } from "../parts/list.tsx";
 import { Table } from "../parts/table.tsx";
 import { BASE, go } from "../place.ts";
 import { useMayManage } from "../session.ts";
@@ -39,6 +39,15 @@ export function DomainsScreen() {
       <List<DomainItem>
         label="domains"
         path="v1/domains"
+        rowFilters={[
+          { name: "name", label: "Domain", holds: ({ name }, value) => isIn(value, name) },
+          {
+            name: "status",
+            label: "Status",
+            options: ["not_started", "pending", "partially_verified", "verified"],
+            holds: ({ status }, value) => status === value,
+          },
+        ]}
         columns={[
           {
             name: "Domain",

@@ -6,7 +6,7 @@ import { Badge, Card, Code, Empty, Refusal, Screen, Skeleton, Tabs, Time } from 
 import { Diff } from "../parts/diff.tsx";
 import { Discard, Editor, JsonField, Overtaken } from "../parts/editor.tsx";
 import { Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
-import { List } from "../parts/list.tsx";
+import { isIn, List } from "../parts/list.tsx";
 import { PreviewFrame } from "../parts/preview.tsx";
 import { BASE, go, refine, usePlace } from "../place.ts";
 import { useConsole } from "../session.ts";
@@ -62,6 +62,13 @@ export function TemplatesScreen() {
       <List<TemplateItem>
         label="templates"
         path="v1/templates"
+        rowFilters={[
+          {
+            name: "name",
+            label: "Find",
+            holds: ({ name, external_id, subject }, value) => isIn(value, name, external_id, subject),
+          },
+        ]}
         columns={[
           {
             name: "Name",

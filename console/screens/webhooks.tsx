@@ -16,7 +16,7 @@ import {
   Time,
 } from "../parts/bits.tsx";
 import { Check, Confirm, Dialog, Do, Field, Form, Text, textOf } from "../parts/form.tsx";
-import { List } from "../parts/list.tsx";
+import { isIn, List, type RowFilter } from "../parts/list.tsx";
 import { BASE, go, refine, usePlace } from "../place.ts";
 import { useMayManage } from "../session.ts";
 import { count, plain } from "../words.ts";
@@ -69,6 +69,15 @@ export function WebhooksScreen() {
       <List<WebhookItem>
         label="webhooks"
         path="v1/webhooks"
+        rowFilters={[
+          { name: "endpoint", label: "Endpoint", holds: ({ endpoint }, value) => isIn(value, endpoint) },
+          {
+            name: "status",
+            label: "Status",
+            options: ["enabled", "disabled"],
+            holds: ({ status }, value) => status === value,
+          },
+        ]}
         columns={[
           {
             name: "Endpoint",
@@ -216,7 +225,11 @@ export function WebhookScreen({ id }: { id: string }) {
               chosen={shown}
               onChoose={(tab) => refine({ tab })}
             />
-            {shown === "attempts" ? <Attempts path={path} /> : <Events path={path} mayManage={mayManage} />}
+            {shown === "attempts" ? (
+              <Attempts path={path} rowFilters={ATTEMPT_FILTERS} />
+            ) : (
+              <Events path={path} mayManage={mayManage} />
+            )}
           </div>
           <State webhook={data} />
         </div>
@@ -273,6 +286,20 @@ function Events({ path, mayManage }: { path: string; mayManage: boolean }) {
         label="events"
         path={`${path}/events`}
         refreshed={changes}
+        rowFilters={[
+          {
+            name: "event",
+            label: "Event",
+            options: EVENT_TYPES,
+            holds: ({ type }, value) => type === value,
+          },
+          {
+            name: "status",
+            label: "Status",
+            options: ["success", "pending", "attempting", "failed"],
+            holds: ({ status }, value) => status === value,
+          },
+        ]}
         columns={[
           {
             name: "Event",
@@ -326,11 +353,32 @@ function Look({ path, onClose }: { path: string; onClose(): void }) {
   );
 }
 
-function Attempts({ path }: { path: string }) {
+const ATTEMPT_FILTERS: readonly RowFilter<Attempt>[] = [
+  {
+    name: "event",
+    label: "Event",
+    options: EVENT_TYPES,
+    holds: ({ event_type }, value) => event_type === value,
+  },
+  {
+    name: "answer",
+    label: "Answer",
+    options: ["taken", "refused", "none"],
+    holds: ({ http_status_code }, value) => answerOf(http_status_code) === value,
+  },
+];
+
+function answerOf(status: number): "taken" | "refused" | "none" {
+  if (status === 0) return "none";
+  return status >= 200 && status < 300 ? "taken" : "refused";
+}
+
+function Attempts({ path, rowFilters = [] }: { path: string; rowFilters?: readonly RowFilter<Attempt>[] }) {
   return (
     <List<Attempt>
       label="attempts"
       path={`${path}/attempts`}
+      rowFilters={rowFilters}
       columns={[
         {
           name: "Answer",
@@ -338,7 +386,7 @@ function Attempts({ path }: { path: string }) {
             <Badge
               state="answer"
               words={http_status_code > 0 ? String(http_status_code) : (error ?? "no answer")}
-              tone={http_status_code >= 200 && http_status_code < 300 ? "good" : "bad"}
+              tone={answerOf(http_status_code) === "taken" ? "good" : "bad"}
             />
           ),
           csv: ({ http_status_code }) => http_status_code,

@@ -1,6 +1,6 @@
 /**
  * Keys, members, destinations and caught mail are filtered as longer lists are, by fields that the address
- * keeps, and exported as they are filtered.
+ * keeps, and exported as they are filtered. So are lists that the API gives page by page and does not filter.
  */
 import { readFile } from "node:fs/promises";
 import type { Page } from "playwright-core";
@@ -61,6 +61,54 @@ inChromium("an export that ends before the list does says so", async () => {
   await page.goto(`${engine.consoleUrl}/console/domains`);
   expect((await exported(page)).match(/\r\n/g)).toHaveLength(50_001);
   await page.getByRole("alert").getByText("The file ends after 50,000 rows").waitFor();
+});
+
+inChromium("what the API does not filter is looked through, and stays live", async () => {
+  const { engine, workspace, chromium } = scene;
+  const { client } = workspace;
+  const add = (name: string) => client.post("/templates", { name, subject: name, html: "<p>x</p>" });
+  for (const name of ["Invoice", "Receipt", "Invoice reminder"]) await add(name);
+  const page = await chromium.pageOf(engine, workspace.id);
+  const rows = page.locator("tbody tr");
+  await page.goto(`${engine.consoleUrl}/console/templates`);
+  await page.getByLabel("Find").fill("invoice");
+  await page.getByLabel("Find").press("Enter");
+  await expect.poll(() => rows.count()).toBe(2);
+  expect(page.url()).toContain("name=invoice");
+  const file = await exported(page);
+  expect(
+    file
+      .split("\r\n")
+      .slice(1)
+      .map((line) => line.split(",")[0]),
+  ).toEqual(["Invoice reminder", "Invoice", ""]);
+  await add("Welcome");
+  await add("Last invoice");
+  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+  await expect.poll(() => rows.count()).toBe(3);
+  expect(await rows.first().textContent()).toContain("Last invoice");
+  await page.getByLabel("Find").fill("nothing like that");
+  await page.getByLabel("Find").press("Enter");
+  await page.getByRole("heading", { name: "No templates match this filter", exact: true }).waitFor();
+});
+
+inChromium("a list that is very long is looked through a part at a time", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  let asked = 0;
+  await page.route("**/v1/domains?*", (route) => {
+    const at = Number(new URL(route.request().url()).searchParams.get("cursor") ?? 0);
+    asked++;
+    const name = at === 30 ? "far.example" : `${at}.example`;
+    const data = [{ id: `d${at}`, name, status: "verified", created_at: new Date(0).toISOString() }];
+    return route.fulfill({ json: { data, has_more: true, next_cursor: String(at + 1) } });
+  });
+  await page.goto(`${engine.consoleUrl}/console/domains?name=far`);
+  await page.getByRole("heading", { name: "No domains match this filter so far" }).waitFor();
+  expect(asked).toBeLessThan(30);
+  await page.getByRole("button", { name: "Look further" }).click();
+  await page.getByRole("cell", { name: "far.example" }).waitFor();
+  expect(chromium.complaints).toEqual([]);
 });
 
 async function exported(page: Page): Promise<string> {
