@@ -5,7 +5,7 @@ import { useGet } from "../hooks.ts";
 import { Badge, Card, Code, Empty, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Diff } from "../parts/diff.tsx";
 import { Discard, Editor, JsonField, Overtaken } from "../parts/editor.tsx";
-import { Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
+import { Area, Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { isIn, List } from "../parts/list.tsx";
 import { PreviewFrame } from "../parts/preview.tsx";
 import { BASE, go, refine, usePlace } from "../place.ts";
@@ -120,7 +120,7 @@ export function TemplatesScreen() {
 export function TemplateScreen({ id }: { id: string }) {
   const { data, error, reload } = useGet<Template>(`v1/templates/${id}`);
   const { query } = usePlace();
-  const [asked, ask] = useState<"test" | "delete" | null>(null);
+  const [asked, ask] = useState<"test" | "details" | "delete" | null>(null);
   const [variables, setVariables] = useState<string | null>(null);
   const chosen = query.get("tab") ?? "edit";
   const back = { href: `${BASE}/templates`, name: "Templates" };
@@ -150,6 +150,9 @@ export function TemplateScreen({ id }: { id: string }) {
           <button type="button" onClick={() => ask("test")}>
             Send a test
           </button>
+          <button type="button" onClick={() => ask("details")}>
+            Details
+          </button>
           <Do name="Duplicate" act={copy} />
           <button type="button" onClick={() => ask("delete")}>
             Delete
@@ -176,6 +179,7 @@ export function TemplateScreen({ id }: { id: string }) {
           onSaved={reload}
         />
       )}
+      {asked === "details" && <Details template={data} onSaved={reload} onClose={() => ask(null)} />}
       {asked === "test" && <SendTest template={data} onClose={() => ask(null)} />}
       {asked === "delete" && (
         <Confirm
@@ -188,6 +192,53 @@ export function TemplateScreen({ id }: { id: string }) {
         </Confirm>
       )}
     </Screen>
+  );
+}
+
+/** As a field gives it back. */
+function asTyped(text: string | null): string {
+  return (text ?? "").replaceAll("\r\n", "\n");
+}
+
+type DetailsOf = { template: Template; onSaved(): Promise<unknown>; onClose(): void };
+
+/** What is no draft: it is saved by a button of its own. */
+function Details({ template, onSaved, onClose }: DetailsOf) {
+  const save = async (fields: FormData) => {
+    const [name, from, text] = [textOf(fields, "name"), textOf(fields, "from"), String(fields.get("text"))];
+    await call("PATCH", `v1/templates/${template.id}`, {
+      ...(name !== template.name && { name }),
+      ...(from !== (template.from ?? "") && { from }),
+      ...(text !== asTyped(template.text) && { text }),
+    });
+    await onSaved();
+    onClose();
+  };
+  return (
+    <Dialog title="Details" onClose={onClose}>
+      <Form button="Save" onSubmit={save}>
+        <Text label="Name" name="name" value={template.name} />
+        <Text
+          label="From"
+          name="from"
+          value={template.from ?? ""}
+          isOptional
+          placeholder="Shop <orders@example.com>"
+          hint="For requests that name no sender."
+        />
+        <Area
+          label="Plain text"
+          name="text"
+          value={template.text ?? ""}
+          isOptional
+          hint={
+            template.text === null
+              ? "It is made from the HTML until you write one."
+              : "If you empty it, mail has no plain text."
+          }
+        />
+      </Form>
+    </Dialog>
   );
 }
 
