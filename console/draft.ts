@@ -44,10 +44,10 @@ export function useDraft(key: string, kept: string): Draft {
   const draft = drafts.get(key);
   const text = draft?.text ?? kept;
   const isChanged = text !== kept;
-  // what was typed has been saved, although nobody may have been told
+  // what was typed has been saved, although nobody may have been told; something may be typed before this runs
   useEffect(() => {
-    if (!isChanged) drafts.delete(key);
-  }, [key, isChanged]);
+    if (drafts.get(key)?.text === kept) drafts.delete(key);
+  }, [key, kept]);
   return {
     text,
     isChanged,

@@ -289,8 +289,8 @@ function FilterField({
 }) {
   const id = useId();
   const inUrl = day ? dayIn(value) : value;
-  const [text, setText] = useState(inUrl);
-  useEffect(() => setText(inUrl), [inUrl]);
+  const [typed, type] = useState({ over: inUrl, text: inUrl });
+  const text = typed.over === inUrl ? typed.text : inUrl;
   return (
     <div>
       <label for={id}>{label}</label>
@@ -314,7 +314,7 @@ function FilterField({
           max={day && LAST_DAY}
           value={text}
           placeholder={placeholder}
-          onInput={({ currentTarget }) => setText(currentTarget.value)}
+          onInput={({ currentTarget }) => type({ over: inUrl, text: currentTarget.value })}
           onChange={({ currentTarget: { value: given } }) =>
             refine({ [name]: day && given !== "" ? momentOf(given, day) : given.trim() })
           }

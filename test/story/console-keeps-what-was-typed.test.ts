@@ -9,6 +9,8 @@ import { PASSWORD, person } from "../rig/people.ts";
 
 const scene = sceneOf(openConsole);
 const SAVED = "<p>saved</p>";
+/** More than its first words, which the server's own refusals have too. */
+const ENDED = "Your session has ended. Sign in to go on where you were.";
 const TYPED = "<p>typed for an hour</p>";
 
 inChromium("a template that is edited stays as it was typed", async () => {
@@ -33,6 +35,26 @@ inChromium("a template that is edited stays as it was typed", async () => {
   await page.reload(); // asks nothing any more: a question would be left unanswered, and the page as it is
   await expect.poll(() => editor(page).inputValue()).toBe(TYPED);
   expect(chromium.complaints.splice(0)).toEqual([]);
+});
+
+inChromium("what is typed as soon as there is a field stays", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  // before the page has been painted once
+  await page.addInitScript(`new MutationObserver((_, watcher) => {
+    const field = document.querySelector('textarea[aria-label="HTML"], input[type="search"]');
+    if (!field) return;
+    watcher.disconnect();
+    field.value = ${JSON.stringify(TYPED)};
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  }).observe(document, { childList: true, subtree: true })`);
+  await page.goto(`${engine.consoleUrl}/console/templates/${await template()}`);
+  await page.getByRole("button", { name: "Discard changes" }).waitFor();
+  expect(await editor(page).inputValue()).toBe(TYPED);
+  await page.getByRole("button", { name: "Discard changes" }).click();
+  await page.goto(`${engine.consoleUrl}/console/templates`);
+  await page.locator("tbody tr").first().waitFor();
+  expect(await page.getByLabel("Find").inputValue()).toBe(TYPED);
 });
 
 inChromium("to leave the page with something typed the browser asks, until it is discarded", async () => {
@@ -125,21 +147,19 @@ inChromium("who signs in again after the session has ended goes on where they we
   await page.evaluate(
     '[...document.querySelectorAll("button")].find((b) => b.textContent === "Save")?.click()',
   );
-  await page.getByText("Your session has ended.").waitFor();
+  await page.getByText(ENDED).waitFor();
   // the second refusal comes when nobody is signed in any more
-  const refused = page
-    .waitForResponse((answer) => answer.status() === 401)
-    .then((answer) => answer.finished());
+  const refused = page.waitForResponse((answer) => answer.status() === 401);
   late.answer();
   await refused;
   await page.evaluate("fetch('/console/call/session')");
-  expect(await page.getByText("Your session has ended.").count()).toBe(1);
+  expect(await page.getByText(ENDED).count()).toBe(1);
   await signIn(page, email);
   await expect.poll(() => editor(page).inputValue()).toBe(TYPED);
   // whoever signs out takes it along
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
-  expect(await page.getByText("Your session has ended.").count()).toBe(0);
+  expect(await page.getByText(ENDED).count()).toBe(0);
   await signIn(page, email);
   await expect.poll(() => editor(page).inputValue()).toBe(SAVED);
 });
@@ -155,14 +175,11 @@ inChromium("whoever signs out is not told that the session has ended", async () 
   const end = await answeredLater(page, "**/call/session", "DELETE");
   await page.getByRole("button", { name: "Sign out" }).click();
   await end.isDone;
-  const refused = page.waitForResponse((answer) => answer.status() === 401);
-  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
-  await refused.then((answer) => answer.finished());
-  await page.evaluate("fetch('/console/call/session')");
-  expect(await page.getByText("Your session has ended.").count()).toBe(0);
+  await editor(page).fill(TYPED);
+  await page.getByText("You are not signed in").waitFor(); // said of the preview
   end.tell();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
-  expect(await page.getByText("Your session has ended.").count()).toBe(0);
+  expect(await page.getByText(ENDED).count()).toBe(0);
 });
 
 inChromium("a call that is refused late does not end the session after it", async () => {
@@ -284,7 +301,7 @@ async function refusedLater(page: Page, url: string) {
   );
   const refuse = async () => {
     refused.come();
-    await (await done).finished();
+    await done;
   };
   return { isAsked: asked.isHere, refuse };
 }
