@@ -37,10 +37,10 @@ export function AuditScreen() {
         label="changes"
         path="audit"
         rowFilters={[
-          { name: "who", label: "Who", holds: ({ account }, value) => isIn(value, account?.email) },
+          { name: "who", label: "By", holds: ({ account }, value) => isIn(value, account?.email) },
           {
             name: "what",
-            label: "What",
+            label: "Find",
             holds: ({ action, subject, detail }, value) =>
               isIn(value, WORDS[action], action, subject, say(detail)),
           },

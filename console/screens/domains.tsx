@@ -40,10 +40,10 @@ export function DomainsScreen() {
         label="domains"
         path="v1/domains"
         rowFilters={[
-          { name: "name", label: "Domain", holds: ({ name }, value) => isIn(value, name) },
+          { name: "name", label: "Find", holds: ({ name }, value) => isIn(value, name) },
           {
             name: "status",
-            label: "Status",
+            label: "With status",
             options: ["not_started", "pending", "partially_verified", "verified"],
             holds: ({ status }, value) => status === value,
           },

@@ -70,10 +70,10 @@ export function WebhooksScreen() {
         label="webhooks"
         path="v1/webhooks"
         rowFilters={[
-          { name: "endpoint", label: "Endpoint", holds: ({ endpoint }, value) => isIn(value, endpoint) },
+          { name: "endpoint", label: "Find", holds: ({ endpoint }, value) => isIn(value, endpoint) },
           {
             name: "status",
-            label: "Status",
+            label: "With status",
             options: ["enabled", "disabled"],
             holds: ({ status }, value) => status === value,
           },
@@ -289,13 +289,13 @@ function Events({ path, mayManage }: { path: string; mayManage: boolean }) {
         rowFilters={[
           {
             name: "event",
-            label: "Event",
+            label: "Of type",
             options: EVENT_TYPES,
             holds: ({ type }, value) => type === value,
           },
           {
             name: "status",
-            label: "Status",
+            label: "With status",
             options: ["success", "pending", "attempting", "failed"],
             holds: ({ status }, value) => status === value,
           },
@@ -356,13 +356,13 @@ function Look({ path, onClose }: { path: string; onClose(): void }) {
 const ATTEMPT_FILTERS: readonly RowFilter<Attempt>[] = [
   {
     name: "event",
-    label: "Event",
+    label: "Of type",
     options: EVENT_TYPES,
     holds: ({ event_type }, value) => event_type === value,
   },
   {
     name: "answer",
-    label: "Answer",
+    label: "With answer",
     options: ["taken", "refused", "none"],
     holds: ({ http_status_code }, value) => answerOf(http_status_code) === value,
   },
