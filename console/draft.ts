@@ -44,7 +44,7 @@ export function useDraft(key: string, kept: string): Draft {
   const draft = drafts.get(key);
   const text = draft?.text ?? kept;
   const isChanged = text !== kept;
-  // what was typed has been saved, although nobody may have been told; something may be typed before this runs
+  // what was typed has been saved, although nobody may have been told; more may be typed before this runs
   useEffect(() => {
     if (drafts.get(key)?.text === kept) drafts.delete(key);
   }, [key, kept]);
