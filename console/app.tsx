@@ -28,6 +28,7 @@ export function App() {
   const [fault, setFault] = useState<string | null>(null);
   const [hasEnded, setEnded] = useState(false);
   const askedAt = useRef(0);
+  /** The token of the session that is being signed out of. */
   const leaving = useRef<string | null>(null);
   const onOutdated = () => {
     if (!session || Date.now() - askedAt.current < OUTDATED_EVERY_MS) return;

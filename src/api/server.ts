@@ -201,13 +201,13 @@ const seriesOfRoutes = new Map<string | null, Map<string, RouteSeries>>();
 /** Kept, since to find a series by its labels costs more than to count. */
 function seriesOf(method: string, route: string | null): RouteSeries {
   // without a route the method is whatever a caller wrote
-  const known = route === null ? "" : method;
-  const found = seriesOfRoutes.get(route)?.get(known);
-  if (found) return found;
+  const key = route === null ? "" : method;
+  const known = seriesOfRoutes.get(route)?.get(key);
+  if (known) return known;
   const name = route === null ? "none" : `${method} ${route}`;
   const series = { name, took: TOOK.of(name), answers: [] };
   const methods = seriesOfRoutes.get(route) ?? new Map<string, RouteSeries>();
-  seriesOfRoutes.set(route, methods.set(known, series));
+  seriesOfRoutes.set(route, methods.set(key, series));
   return series;
 }
 

@@ -165,12 +165,7 @@ inChromium("who signs in again after the session has ended goes on where they we
 });
 
 inChromium("whoever signs out is not told that the session has ended", async () => {
-  const { engine, workspace, chromium } = scene;
-  const { email } = await person(engine.sql, workspace.id);
-  const page = await chromium.page();
-  await page.goto(`${engine.consoleUrl}/console/templates/${await template()}`);
-  await signIn(page, email);
-  await editor(page).waitFor();
+  const { page } = await editing();
   // a call that was under way when the session ended is refused before the page knows of the end
   const end = await answeredLater(page, "**/call/session", "DELETE");
   await page.getByRole("button", { name: "Sign out" }).click();
@@ -183,12 +178,7 @@ inChromium("whoever signs out is not told that the session has ended", async () 
 });
 
 inChromium("a call that is refused late does not end the session after it", async () => {
-  const { engine, workspace, chromium } = scene;
-  const { email } = await person(engine.sql, workspace.id);
-  const page = await chromium.page();
-  await page.goto(`${engine.consoleUrl}/console/templates/${await template()}`);
-  await signIn(page, email);
-  await editor(page).waitFor();
+  const { page, email } = await editing();
   const late = await refusedLater(page, "**/call/v1/templates/*");
   await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
   await late.isAsked;
@@ -256,6 +246,17 @@ inChromium("a wrong password is told, and nobody is signed out for it", async ()
   await page.getByRole("alert").getByText("The code is wrong.").waitFor();
   expect(await page.getByLabel("New password").inputValue()).toBe("another password");
 });
+
+/** Somebody who has signed in at a template, and can sign in again. */
+async function editing(): Promise<{ page: Page; email: string }> {
+  const { engine, workspace, chromium } = scene;
+  const { email } = await person(engine.sql, workspace.id);
+  const page = await chromium.page();
+  await page.goto(`${engine.consoleUrl}/console/templates/${await template()}`);
+  await signIn(page, email);
+  await editor(page).waitFor();
+  return { page, email };
+}
 
 async function template(): Promise<string> {
   const given = { name: "Order", subject: "Your order", html: SAVED };
