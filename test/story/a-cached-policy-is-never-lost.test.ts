@@ -39,6 +39,8 @@ beforeEach(async () => {
 afterEach(() => world.end());
 
 const KEPT_BACK = ["tls TLS_NOT_OFFERED"];
+/** Written behind a mail's back, so it may come after the mail has gone. */
+const usedAt = async () => (await sql<{ at: Date }[]>`select used_at as at from sts_policy`)[0]?.at.getTime();
 /** As a process that has just started: what it knows is in Postgres. */
 const another = (): DirectUnderTest => world.courier({ sql });
 const modeKept = async () => (await sql<{ mode: string }[]>`select mode from sts_policy`)[0]?.mode ?? null;
@@ -98,6 +100,7 @@ test("it is fetched again before it expires, without a mail, and not while nobod
   expect(served.asked).toHaveLength(2);
   world.clock.advance(20 * HOUR_MS); // past the end of the first
   expect(inShort(await another().send("two@a.test"))).toEqual(KEPT_BACK);
+  await expect.poll(usedAt).toBe(world.clock.now());
   await sql`update sts_policy set used_at = used_at - interval '31 days'`;
   world.clock.advance(HOUR_MS);
   await policies.refresh();
