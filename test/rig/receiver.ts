@@ -9,8 +9,8 @@ export class Receiver {
   open = 0;
   mostOpen = 0;
   mostOfOne = 0;
-  /** What it answers to a final dot; null: it takes the message. */
-  answer: (talk: Talk, message: string) => string | null = () => null;
+  /** What it answers to a final dot, as soon as it has decided; null: it takes the message. */
+  answer: (talk: Talk, message: string) => string | null | Promise<string | null> = () => null;
   /** What it says instead of its greeting; null: it is ready. */
   greeting: () => string | null = () => null;
 
@@ -38,7 +38,7 @@ export class Receiver {
   async #take(talk: Talk): Promise<void> {
     await talk.hearEnvelope();
     talk.say("354 go on");
-    const refusal = this.answer(talk, await talk.hearMessage());
+    const refusal = await this.answer(talk, await talk.hearMessage());
     if (refusal === null) {
       this.takenAt.push(performance.now());
       this.from.push(talk.from);
