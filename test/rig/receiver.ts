@@ -45,12 +45,4 @@ export class Receiver {
     }
     talk.say(refusal ?? "250 2.0.0 taken");
   }
-
-  /** The most messages in any span of that length. */
-  mostWithin(ms: number): number {
-    return Math.max(
-      0,
-      ...this.takenAt.map((begin) => this.takenAt.filter((at) => at >= begin && at < begin + ms).length),
-    );
-  }
 }

@@ -13,6 +13,7 @@ import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 type Read = { status: string; attempts: number; reason: string | null; next_attempt_at: string | null };
 
+const POLL = { timeout: 100_000 };
 let stage: Stage;
 let world: World;
 let folder: string;
@@ -72,8 +73,25 @@ const settledAll = async (ids: readonly string[]) => {
   return reads.every(({ status }) => status === "delivered");
 };
 
+/**
+ * A busy machine delays what left evenly spaced, so it may arrive together; none of it arrives before its
+ * turn, though.
+ */
+function expectSpaced(
+  { takenAt }: Receiver,
+  { began, atOnce, everyMs }: { began: number; atOnce: number; everyMs: number },
+): void {
+  for (const [n, at] of takenAt.entries())
+    expect(at - began, `message ${n + 1}`).toBeGreaterThanOrEqual((n + 1 - atOnce) * everyMs);
+}
+
 test("connections, messages over each, and messages a second, for two workers together", async () => {
   const receiver = new Receiver();
+  let goOn = () => {};
+  const othersAreThere = new Promise<null>((resolve) => {
+    goOn = () => resolve(null);
+  });
+  receiver.answer = () => othersAreThere;
   await world.peerAt("127.1.0.1", receiver.script);
   const other = await world.sinkAt("127.1.0.2");
   await startWorkers(2, {
@@ -83,28 +101,29 @@ test("connections, messages over each, and messages a second, for two workers to
   });
   const ids = await send(120, "a.test");
   const others = await send(200, "b.test");
-  await expect.poll(() => settledAll(others), { timeout: 40_000 }).toBe(true);
-  expect(receiver.takenAt.length).toBeLessThan(120);
-  await expect.poll(() => settledAll(ids), { timeout: 40_000 }).toBe(true);
+  // while the limited one takes nothing
+  await expect.poll(() => settledAll(others), POLL).toBe(true);
+  const began = performance.now();
+  goOn();
+  await expect.poll(() => settledAll(ids), POLL).toBe(true);
   expect(receiver.takenAt).toHaveLength(120);
   expect(receiver.mostOpen).toBeLessThanOrEqual(3);
   expect(receiver.mostOfOne).toBeLessThanOrEqual(5);
-  expect(receiver.mostWithin(1_000)).toBeLessThanOrEqual(21);
+  expectSpaced(receiver, { began, atOnce: 20, everyMs: 50 });
   expect(other.ledger.mails).toHaveLength(200);
   for (const id of ids.slice(0, 20)) expect((await read(id)).attempts).toBe(1);
-}, 180_000);
+}, 300_000);
 
 test("mail beyond the rate waits for its turn, without an attempt, and says why and until when", async () => {
   const receiver = new Receiver();
   await world.peerAt("127.1.0.1", receiver.script);
   await startWorkers(1, { rules: [{ match: { domain: ["a.test"] }, messages_per_minute: 60 }] });
+  const began = performance.now();
   const ids = await send(60, "a.test");
   await expect
     .poll(
       async () => (await Promise.all(ids.map(read))).filter(({ status }) => status === "deferred").length,
-      {
-        timeout: 40_000,
-      },
+      POLL,
     )
     .toBeGreaterThan(20);
   const waiting = (await Promise.all(ids.map(read))).filter(({ status }) => status === "deferred");
@@ -120,10 +139,10 @@ test("mail beyond the rate waits for its turn, without an attempt, and says why 
   expect(new Set(turns).size).toBe(turns.length);
   const others = await send(20, "b.test");
   await world.sinkAt("127.1.0.2");
-  await expect.poll(() => receiver.takenAt.length, { timeout: 40_000 }).toBeGreaterThan(25);
-  expect(receiver.mostWithin(10_000)).toBeLessThanOrEqual(11);
+  await expect.poll(() => receiver.takenAt.length, POLL).toBeGreaterThan(25);
+  expectSpaced(receiver, { began, atOnce: 1, everyMs: 1_000 });
   expect(others).toHaveLength(20);
-}, 180_000);
+}, 300_000);
 
 test("a provider's receivers are counted together; the busy one leaves room to the others", async () => {
   world.name({
@@ -147,10 +166,10 @@ test("a provider's receivers are counted together; the busy one leaves room to t
   });
   const first = await send(120, "big1.test");
   const second = await send(5, "big2.test");
-  await expect.poll(() => settledAll(second), { timeout: 30_000 }).toBe(true);
-  await expect.poll(() => settledAll(first), { timeout: 40_000 }).toBe(true);
+  await expect.poll(() => settledAll(second), POLL).toBe(true);
+  await expect.poll(() => settledAll(first), POLL).toBe(true);
   expect(most).toBe(1);
-}, 180_000);
+}, 300_000);
 
 test("a rule requires TLS of a receiver, which gets nothing without it", async () => {
   world.name({ "tls.test": { addresses: ["127.1.0.7"] } });
@@ -160,30 +179,30 @@ test("a rule requires TLS of a receiver, which gets nothing without it", async (
   await startWorkers(1, { rules: [{ match: { domain: ["tls.test"] }, tls: "required" }] });
   const [id] = await send(1, "tls.test");
   const others = await send(1, "b.test");
-  await expect.poll(() => settledAll(others), { timeout: 40_000 }).toBe(true);
-  await expect.poll(async () => (await read(id as string)).status, { timeout: 40_000 }).toBe("deferred");
+  await expect.poll(() => settledAll(others), POLL).toBe(true);
+  await expect.poll(async () => (await read(id as string)).status, POLL).toBe("deferred");
   expect((await read(id as string)).reason).toContain("does not offer STARTTLS");
   expect(receiver.takenAt).toEqual([]);
   // that is an operator's matter
-  await expect.poll(() => workers[0]?.complaints.length, { timeout: 5_000 }).toBe(1);
+  await expect.poll(() => workers[0]?.complaints.length, POLL).toBe(1);
   await workers.pop()?.stop();
-}, 120_000);
+}, 300_000);
 
 test("a smarthost is one receiver, and `queue` shows what goes where", async () => {
   const file = join(folder, "smarthost.json");
   writeFileSync(file, JSON.stringify({ rules: [{ match: { mx: ["127.0.0.1"] }, messages_per_second: 10 }] }));
   workers.push(await startEngine(["deliver"], { ...stage, settings: { SHAPING_FILE: file } }));
+  const began = Date.now();
   const ids = [...(await send(20, "c.test")), ...(await send(20, "d.test"))];
-  await expect.poll(() => settledAll(ids), { timeout: 40_000 }).toBe(true);
-  const arrived = stage.sink.ledger.mails.map(({ at }) => at).sort((a, b) => a - b);
-  expect((arrived.at(-1) as number) - (arrived[0] as number)).toBeGreaterThan(2_500);
+  await expect.poll(() => settledAll(ids), POLL).toBe(true);
+  expect(Math.max(...stage.sink.ledger.mails.map(({ at }) => at)) - began).toBeGreaterThan(2_500);
   type View = { sending: { domain: string; in_flight: number; delivered_per_minute: number }[] };
   await expect
-    .poll(async () => (await shell.json<View>("queue")).sending, { timeout: 40_000 })
+    .poll(async () => (await shell.json<View>("queue")).sending, POLL)
     .toEqual(
       expect.arrayContaining([
         expect.objectContaining({ domain: "c.test", in_flight: 0, delivered_per_minute: 20 }),
         expect.objectContaining({ domain: "d.test", in_flight: 0, delivered_per_minute: 20 }),
       ]),
     );
-}, 180_000);
+}, 300_000);
