@@ -12,7 +12,7 @@ import { type Engine, SERVER_SECRET, startEngine } from "./engine.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "./services.ts";
 import { freshWorkspace, type TestWorkspace } from "./workspace.ts";
 
-const LOOK_MS_MAX = 5_000;
+const LOOK_MS_MAX = 20_000;
 
 export type TestCell = {
   name: string;

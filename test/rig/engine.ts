@@ -15,7 +15,7 @@ import type { Role } from "../../src/rules/roles.ts";
 import { services } from "./services.ts";
 import { freshWorkspace, SECRET, type TestWorkspace } from "./workspace.ts";
 
-const LOOK_MS_MAX = 5_000;
+const LOOK_MS_MAX = 20_000;
 /** The same, since a database belongs to one. */
 export const SERVER_SECRET = SECRET;
 
