@@ -21,7 +21,6 @@ type Suppression = {
 };
 
 const POLL = { timeout: 20_000, interval: 50 };
-const KNOWN_WITHIN_MS = 2_000;
 
 let database: OwnDatabase;
 let redis: OwnRedis;
@@ -75,12 +74,9 @@ const hardBounces = async () =>
     select coalesce(sum(hard_bounced), 0)::int as sum from tally where workspace_id = ${ws.id}`
   )[0]?.sum;
 
-test("a hard bounce is in the list within two seconds, with the receiver's own words", async () => {
+test("a hard bounce is in the list as soon as the mail has bounced, with the receiver's own words", async () => {
   const id = await send({ to: "refuse-550@gone.example" });
   expect(await ended(id)).toMatchObject({ status: "bounced" });
-  const since = performance.now();
-  await expect.poll(async () => (await suppressionOf("refuse-550@gone.example")).status, POLL).toBe(200);
-  expect(performance.now() - since).toBeLessThan(KNOWN_WITHIN_MS);
   const { body } = await suppressionOf("REFUSE-550@gone.example");
   expect(body).toMatchObject({
     object: "suppression",
@@ -140,10 +136,11 @@ test("mail that was scheduled before is asked again when it is due", async () =>
   const to = "refuse-550@later.example";
   const early = await send({
     to: [to, "alive@later.example"],
-    scheduled_at: new Date(Date.now() + 3_000).toISOString(),
+    scheduled_at: "in 1 hour",
   });
-  const alone = await send({ to, scheduled_at: new Date(Date.now() + 3_000).toISOString() });
+  const alone = await send({ to, scheduled_at: "in 1 hour" });
   expect((await ws.client.post("/suppressions", { email: to })).status).toBe(201);
+  await engine.sql`update due set at = now() where email_id = any(${[early, alone]}::uuid[])`;
   await expect.poll(async () => (await get(alone)).status, POLL).toBe("suppressed");
   await expect.poll(async () => (await get(early)).status, POLL).toBe("suppressed");
   const told = (await get(early)).events.map(({ type, recipient }) => [type, recipient]);
