@@ -189,13 +189,14 @@ describe("a batch uses templates", () => {
       subject: "s",
       from: "a@example.com",
     });
-    const began = performance.now();
+    const began = process.cpuUsage();
     const endless = await ws.client.post("/emails/batch", Array(100).fill(withTemplate("endless")));
     expect(endless).toMatchObject({
       status: 422,
       body: { message: expect.stringContaining("units of work") },
     });
-    expect(performance.now() - began).toBeLessThan(1_000);
+    const { user, system } = process.cpuUsage(began);
+    expect((user + system) / 1_000).toBeLessThan(1_000);
     await put("large", { html: "x".repeat(60_000), subject: "s", from: "a@example.com" });
     expect((await ws.client.post("/emails/batch", Array(60).fill(withTemplate("large")))).status).toBe(200);
     expect(await ws.client.post("/emails/batch", Array(100).fill(withTemplate("large")))).toMatchObject({
