@@ -14,7 +14,8 @@ const POLL = { timeout: 90_000, interval: 100 };
 const LOAD_MS = 6_000;
 /** Of each caller: the move is to be watched, and not a machine that is busy. */
 const EVERY_MS = 40;
-/** The pause is below a second; the rest is a machine that others use too. */
+/** A busy machine adds the slowest send of a workspace that stays. */
+const PAUSE_MS_MAX = 1_000;
 const SEND_MS_MAX = 5_000;
 
 let cells: TwoCells;
@@ -136,7 +137,8 @@ test("every mail is delivered once, and nobody notices", async () => {
     (await cells.other.sql`select from workspace where id = ${workspace.id} and handle = ${workspace.handle}`)
       .length > 0;
   await expect.poll(async () => said !== "" || (await isThere()), POLL).toBe(true);
-  expect(said).toBe("");
+  // by the time that this is seen it may have ended, too
+  expect(said).toMatch(/^(0 |$)/);
   const moved = load.sent.length;
   await expect.poll(() => load.sent.length, POLL).toBeGreaterThan(moved + 20);
   if (performance.now() - began < LOAD_MS)
@@ -145,8 +147,9 @@ test("every mail is delivered once, and nobody notices", async () => {
   await beside.end();
   expect(load.faults).toEqual([]);
   expect(beside.faults).toEqual([]);
-  const slowest = Math.max(...load.sent.map(({ ms }) => ms));
-  expect(slowest).toBeLessThan(SEND_MS_MAX);
+  const slowestOf = ({ sent }: Load) => Math.max(...sent.map(({ ms }) => ms));
+  const usualMs = slowestOf(beside);
+  expect(slowestOf(load)).toBeLessThan(SEND_MS_MAX + usualMs);
 
   const ids = load.sent.map(({ id }) => id);
   for (const id of ids) {
@@ -191,7 +194,7 @@ test("every mail is delivered once, and nobody notices", async () => {
 
   await ending;
   const pause = /with a pause of (\d+) ms/.exec(said)?.[1];
-  expect(Number(pause)).toBeLessThan(1_000);
+  expect(Number(pause)).toBeLessThan(PAUSE_MS_MAX + usualMs);
   // what is refused in the pause is tried again
   const complaints = engine.complaints.map(({ err }) => err?.message ?? "");
   expect(complaints.filter((words) => !words.includes("is moving to another cell"))).toEqual([]);
