@@ -2,7 +2,6 @@
  * A store that is not there is named with its address and its setting, by every command and at the start,
  * with status 69.
  */
-import { once } from "node:events";
 import { createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { commandLine, type Ran } from "../rig/command.ts";
@@ -11,21 +10,14 @@ import { listenOn } from "../rig/port.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis, services } from "../rig/services.ts";
 import { freshHome, start } from "../rig/start.ts";
 
-let closed: number;
+/** Nobody listens there: the ports of tests are drawn from above it. */
+const closed = 1;
 let database: OwnDatabase;
 let redis: OwnRedis;
 beforeAll(async () => {
-  [closed, database, redis] = await Promise.all([closedPort(), ownDatabase(), ownRedis()]);
+  [database, redis] = await Promise.all([ownDatabase(), ownRedis()]);
 });
 afterAll(() => Promise.all([database.drop(), redis.stop()]));
-
-async function closedPort(): Promise<number> {
-  const server = createServer();
-  const port = await listenOn(server);
-  server.close();
-  await once(server, "close");
-  return port;
-}
 
 function unreached({ status, err }: Ran): string {
   expect(status, err).toBe(69);
