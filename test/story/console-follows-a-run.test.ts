@@ -47,7 +47,8 @@ inChromium("from its first step to where it waits, and until it is stopped", asy
   await page.getByRole("heading", { level: 1, name: "Run" }).waitFor();
   await page.getByText("Running").waitFor();
   const greeted = page.locator(".step", { hasText: "+ greeted" });
-  await expect.poll(() => greeted.getAttribute("class")).toContain("done");
+  // the page looks every fifteen seconds, and sooner when it hears of something
+  await expect.poll(() => greeted.getAttribute("class"), { timeout: 40_000 }).toContain("done");
   await page.locator(".step", { hasText: "Split" }).getByText("else").waitFor();
   await page.locator(".step", { hasText: "Wait" }).getByText("ends in").waitFor();
   await page.locator(".timeline").getByText("until").waitFor();

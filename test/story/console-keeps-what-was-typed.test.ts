@@ -290,7 +290,6 @@ async function answeredLater(page: Page, url: string, method: string) {
 async function refusedLater(page: Page, url: string) {
   const [asked, refused] = [moment(), moment()];
   const json = { name: "not_signed_in", message: "Sign in." };
-  const done = page.waitForResponse((answer) => answer.status() === 401);
   await page.route(
     url,
     async (route) => {
@@ -301,6 +300,7 @@ async function refusedLater(page: Page, url: string) {
     { times: 1 },
   );
   const refuse = async () => {
+    const done = page.waitForResponse((answer) => answer.status() === 401);
     refused.come();
     await done;
   };
