@@ -13,7 +13,7 @@ import { services } from "../rig/services.ts";
 
 const MESSAGE = Buffer.from("From: a@example.com\r\n\r\nHi\r\n");
 const sealer = new Sealer("a secret of the tests, long enough");
-const sql = connectRecord(services().databaseUrl, "reads", 2_000);
+const sql = connectRecord(services().databaseUrl, "reads", 20_000);
 afterAll(() => sql.end({ timeout: 1 }));
 
 async function signingWorkspace(): Promise<string> {
@@ -58,7 +58,7 @@ test("once for all that wait, and again when it was long ago", async () => {
 
 test("a record that gives no answer, or a key that does not open: no mail goes unsigned", async () => {
   const workspaceId = await signingWorkspace();
-  const gone = connectRecord(services().databaseUrl, "reads", 2_000);
+  const gone = connectRecord(services().databaseUrl, "reads", 20_000);
   await gone.end();
   const cut = new Signer({ sql: gone, sealer });
   expect(await cut.sign(workspaceId, "example.com", MESSAGE)).toMatchObject({ error: "KEY_UNREAD" });

@@ -8,7 +8,7 @@ import type { ContactChange, ContactFields } from "../../src/rules/contact.ts";
 import { services } from "../rig/services.ts";
 import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
-const TIMEOUT_MS = 2_000;
+const TIMEOUT_MS = 20_000;
 const ADDRESS = "one@x.example";
 
 let api: TestApi;

@@ -43,12 +43,10 @@ test.each(["enabled again", "moved"])("an endpoint that is %s", async (how) => {
       and due_at > ${new Date(clock.now() + ms)}`;
   await expect.poll(() => waits(0)).toHaveLength(1);
   clock.advance(10_000);
-  await expect.poll(() => waits(60_000), { timeout: 5_000 }).toHaveLength(1);
+  await expect.poll(() => waits(60_000)).toHaveLength(1);
   if (how === "enabled again") await client.call("PATCH", `/webhooks/${body.id}`, { status: "disabled" });
   await expect
-    .poll(() => engine.sql`select from webhook where id = ${body.id} and lease_token is null`, {
-      timeout: 5_000,
-    })
+    .poll(() => engine.sql`select from webhook where id = ${body.id} and lease_token is null`)
     .toHaveLength(1);
 
   receiver.answerWith = (_, response) => response.end("ok");

@@ -79,7 +79,7 @@ describe.skipIf(missingPgBouncer)(missingPgBouncer ?? "behind PgBouncer", () => 
       const pooler = await startPgBouncer(stage.databaseUrl, ["pool_mode = transaction", ...POOL]);
       ends.push(() => pooler.stop());
       const url = pooler.through(stage.databaseUrl);
-      const sql = connectRecord(pool === "setup" ? url : throughPooler(url), pool, 2_000);
+      const sql = connectRecord(pool === "setup" ? url : throughPooler(url), pool, 20_000);
       ends.push(() => sql.end({ timeout: 0 }));
       for (let n = 0; n < 50; n++) {
         const asked = Array.from({ length: 20 }, (_, at) =>
@@ -89,6 +89,6 @@ describe.skipIf(missingPgBouncer)(missingPgBouncer ?? "behind PgBouncer", () => 
         expect(answers.map(([row]) => row?.n)).toEqual(asked.map((_, at) => (at % 2 === 0 ? 0 : at)));
       }
     },
-    30_000,
+    90_000,
   );
 });

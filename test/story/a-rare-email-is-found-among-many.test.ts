@@ -15,6 +15,7 @@ import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 const MANY = 4 * WALK_MAX;
 const MINUTE_MS = 60_000;
+const SETUP_MS_MAX = 60_000;
 const OLDEST_MS = Date.now() - 20 * MINUTE_MS;
 /** From the oldest on, and each far from the newest. */
 const RARE = { first: 0, second: 1, third: 2_500, fourth: 7_777, fifth: 7_778, sixth: 12_000 };
@@ -26,12 +27,12 @@ let api: TestApi;
 let ws: TestWorkspace;
 let other: string;
 beforeAll(async () => {
-  api = await testApi({ timeoutMs: 10_000 });
+  api = await testApi({ timeoutMs: SETUP_MS_MAX });
   ws = await api.workspace();
   other = (await ws.key(["emails:send"])).id;
   await insertMany();
   await indexAll();
-}, 60_000);
+}, 2 * SETUP_MS_MAX);
 afterAll(() => api.stop());
 
 function idOf(n: number): string {

@@ -17,6 +17,8 @@ type Line = {
   status: { code: number; message?: string };
 };
 
+/** Three processes have to come to it. */
+const PATIENCE = { timeout: 40_000 };
 const OF_PROXY = { traceId: "4bf92f3577b34da6a3ce929d0e0e4736", spanId: "00f067aa0ba902b7" };
 const SDK = fileURLToPath(new URL("../rig/tracesdk.mjs", import.meta.url));
 
@@ -123,7 +125,7 @@ async function span(name: string, isWanted: (line: Line) => boolean = () => true
     .poll(async () => {
       found = (await lines()).find((line) => line.name === name && isWanted(line));
       return found !== undefined;
-    })
+    }, PATIENCE)
     .toBe(true);
   return found as Line;
 }
