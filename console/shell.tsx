@@ -1,6 +1,6 @@
 /** What surrounds every screen: navigation, workspace switcher, palette, theme, sign-out. */
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Palette } from "./palette.tsx";
 import { Empty, Refusal } from "./parts/bits.tsx";
 import { BASE, usePlace } from "./place.ts";
@@ -25,7 +25,8 @@ export function Shell({ fault, children }: { fault: string | null; children: Com
       content.current?.focus({ preventScroll: true });
     shown.current = path;
   }, [path]);
-  useEffect(() => {
+  // before the first paint: a key may come as soon as there is something to see
+  useLayoutEffect(() => {
     const listen = (event: KeyboardEvent) => {
       if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
       event.preventDefault();

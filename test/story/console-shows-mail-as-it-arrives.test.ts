@@ -126,6 +126,18 @@ inChromium("the palette goes where the keyboard says", async () => {
   expect(new URL(page.url()).pathname).toBe("/console/keys");
 });
 
+inChromium("the palette opens by a key that is pressed as soon as there is a screen", async () => {
+  const page = await scene.chromium.pageOf(scene.engine, scene.workspace.id);
+  // before the page has been painted once
+  await page.addInitScript(`new MutationObserver((_, watcher) => {
+    if (!document.querySelector("h1")) return;
+    watcher.disconnect();
+    dispatchEvent(new KeyboardEvent("keydown", { key: "k", ctrlKey: true }));
+  }).observe(document, { childList: true, subtree: true })`);
+  await page.reload();
+  await page.getByRole("dialog", { name: "Command palette" }).waitFor();
+});
+
 inChromium("the palette gives the focus back", async () => {
   const page = await scene.chromium.pageOf(scene.engine, scene.workspace.id);
   const link = page.getByRole("link", { name: "Members" });
