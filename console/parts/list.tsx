@@ -25,6 +25,7 @@ export type Filter = {
   /** A day of the calendar, of which the API is told this end. */
   day?: "first moment" | "last moment";
 };
+/** `rows` are all that were read, also those that the filter leaves out: they tell where the list goes on. */
 type Loaded<T> = { wanted: string; rows: T[]; cursor: string | null; newest: ReadonlySet<string> };
 /** `path` is asked for; `holds`: what of it is shown, where the API cannot filter. `name`: of both. */
 type Wanted<T> = { name: string; path: string; holds: ((row: T) => boolean) | null };
@@ -57,6 +58,7 @@ export function List<T extends { id: string }>({
   const all = [...filters, ...rowFilters];
   const isFiltered = all.some(({ name }) => query.get(name));
   const { loaded, error, more, isBusy } = usePages(wanted, refreshed);
+  const rows = loaded && (wanted.holds ? loaded.rows.filter(wanted.holds) : loaded.rows);
 
   return (
     <div class="list">
@@ -64,25 +66,25 @@ export function List<T extends { id: string }>({
       <Refusal error={error?.message ?? null} />
       {isFiltered && error?.status === 422 && <Unfilter filters={filters} />}
       {!loaded && !error && <Skeleton lines={8} />}
-      {loaded && loaded.rows.length > 0 && (
+      {loaded && rows && rows.length > 0 && (
         <Table
           label={label}
           columns={columns}
-          rows={loaded.rows}
+          rows={rows}
           keyOf={({ id }) => id}
           isNew={({ id }) => loaded.newest.has(id)}
         />
       )}
       {loaded &&
-        loaded.rows.length === 0 &&
+        rows?.length === 0 &&
         (isFiltered ? (
           <Unmatched filters={all} label={label} onMore={loaded.cursor ? more : null} isBusy={isBusy} />
         ) : (
           empty
         ))}
-      {loaded && loaded.rows.length > 0 && (
+      {loaded && rows && rows.length > 0 && (
         <footer class="list-foot">
-          <span class="muted">{count(loaded.rows.length)} shown</span>
+          <span class="muted">{count(rows.length)} shown</span>
           {loaded.cursor && (
             <button type="button" disabled={isBusy} onClick={more}>
               Show more
@@ -117,63 +119,86 @@ function holdsAll<T>(filters: readonly RowFilter<T>[], query: URLSearchParams, r
 function usePages<T extends { id: string }>(wanted: Wanted<T>, refreshed: unknown) {
   const [loaded, setLoaded] = useState<Loaded<T> | null>(null);
   const [error, setError] = useState<CallError | null>(null);
-  const [isBusy, setBusy] = useState(false);
-  const asked = useRef(wanted);
+  const [busy, setBusy] = useState<string | null>(null);
+  const [asked, shown, looking] = [useRef(wanted), useRef(loaded), useRef<string | null>(null)];
   asked.current = wanted;
+  shown.current = loaded;
+  const [questions, answered] = [useRef(0), useRef(0)];
   const { name } = wanted;
 
   const read = useCallback(
-    async (of: () => Promise<(before: Loaded<T> | null) => Loaded<T> | null>) => {
+    async (
+      of: () => Promise<(before: Loaded<T> | null) => Loaded<T> | null>,
+      question: number | null = null,
+    ) => {
+      const isWanted = () =>
+        asked.current.name === name && (question === null || question >= answered.current);
       try {
         const after = await of();
-        if (asked.current.name !== name) return;
+        if (!isWanted()) return;
+        answered.current = question ?? answered.current;
         setError(null);
         setLoaded((before) => after(before?.wanted === name ? before : null));
       } catch (refusal) {
-        if (asked.current.name === name) setError(refusal as CallError);
+        if (isWanted()) setError(refusal as CallError);
       }
     },
     [name],
   );
-  const load = useCallback(
-    () =>
-      read(async () => {
-        const page = await pageWithRows(asked.current, null);
-        return (before) => (before ? merged(before, page) : fresh(name, page));
-      }),
+  /** Of the newest rows. An answer that was overtaken by another question is older, and of no use. */
+  const readHead = useCallback(
+    (of: () => Promise<Page<T>>) =>
+      read(
+        async () => {
+          const page = await of();
+          return (before) => (before ? merged(before, page) : fresh(name, page));
+        },
+        ++questions.current,
+      ),
     [read, name],
   );
+  const load = useCallback(async () => {
+    looking.current = name;
+    await readHead(() => pageWithRows(asked.current, null));
+    if (looking.current === name) looking.current = null;
+  }, [readHead, name]);
+  /** Where pages are looked through, only the newest is read again: they may be many. */
   const refresh = useCallback(() => {
-    const { path, holds } = asked.current;
-    if (!holds) return load();
-    return read(async () => {
-      const { data } = await get<Page<T>>(withMore(path, { limit: PAGE_ROWS_MAX }));
-      return (before) => before && mended(before, data, holds);
+    const before = shown.current;
+    if (!asked.current.holds) return load();
+    if (looking.current === name) return;
+    if (before?.wanted !== name) return load();
+    return readHead(async () => {
+      const page = await get<Page<T>>(withMore(asked.current.path, { limit: PAGE_ROWS_MAX }));
+      return reaches(page, before) ? page : pageWithRows(asked.current, null);
     });
-  }, [load, read]);
+  }, [load, readHead, name]);
   useEffect(() => void load(), [load, refreshed]);
   useNews(refresh);
 
   const more = async () => {
     if (!loaded) return;
-    setBusy(true);
+    setBusy(name);
     await read(async () => {
       const page = await pageWithRows(asked.current, loaded.cursor);
       return (before) => (before && isNext(before, loaded) ? continued(before, page) : before);
     });
-    setBusy(false);
+    setBusy((now) => (now === name ? null : now));
   };
-  return { loaded: loaded?.wanted === name ? loaded : null, error, more, isBusy };
+  return { loaded: loaded?.wanted === name ? loaded : null, error, more, isBusy: busy === name };
 }
 
+/** All that was read on the way to enough rows that match. */
 async function pageWithRows<T>({ path, holds }: Wanted<T>, cursor: string | null): Promise<Page<T>> {
   const [limit, enough] = holds ? [PAGE_ROWS_MAX, SHOWN_ROWS] : [SHOWN_ROWS, 1];
   const data: T[] = [];
+  let found = 0;
   let from = cursor;
   for (let n = 1; ; n++) {
     const page = await get<Page<T>>(withMore(path, { limit, cursor: from }));
-    data.push(...(holds ? page.data.filter(holds) : page.data));
-    if (data.length >= enough || !page.has_more || n > PAGES_MAX) return { ...page, data };
+    data.push(...page.data);
+    found += holds ? page.data.filter(holds).length : page.data.length;
+    if (found >= enough || !page.has_more || n > PAGES_MAX) return { ...page, data };
     from = page.next_cursor;
   }
 }
@@ -211,17 +236,10 @@ function merged<T extends { id: string }>(before: Loaded<T>, { data, next_cursor
   };
 }
 
-/** Where pages are looked through, only the newest is read again: they may be many. */
-function mended<T extends { id: string }>(
-  before: Loaded<T>,
-  head: readonly T[],
-  holds: (row: T) => boolean,
-): Loaded<T> {
-  const known = new Set(before.rows.map(({ id }) => id));
-  const now = new Map(head.map((row) => [row.id, row]));
-  const added = head.filter((row) => holds(row) && !known.has(row.id));
-  const rows = [...added, ...before.rows.map((row) => now.get(row.id) ?? row).filter(holds)];
-  return { ...before, rows, newest: new Set(added.map(({ id }) => id)) };
+/** Whether there is no gap between these newest rows and those that are here. */
+function reaches<T extends { id: string }>({ data, next_cursor }: Page<T>, { rows }: Loaded<T>): boolean {
+  const last = data.at(-1)?.id;
+  return next_cursor === null || rows.some(({ id }) => id === last);
 }
 
 /** Of rows that are here. */
@@ -288,7 +306,8 @@ function FilterField({
   value: string;
 }) {
   const id = useId();
-  const inUrl = day ? dayIn(value) : value;
+  const inUrlAs = (given: string) => (day ? dayIn(given) : given);
+  const inUrl = inUrlAs(value);
   const [typed, type] = useState({ over: inUrl, text: inUrl });
   const text = typed.over === inUrl ? typed.text : inUrl;
   return (
@@ -315,9 +334,12 @@ function FilterField({
           value={text}
           placeholder={placeholder}
           onInput={({ currentTarget }) => type({ over: inUrl, text: currentTarget.value })}
-          onChange={({ currentTarget: { value: given } }) =>
-            refine({ [name]: day && given !== "" ? momentOf(given, day) : given.trim() })
-          }
+          onChange={({ currentTarget: { value: given } }) => {
+            const wanted = day && given !== "" ? momentOf(given, day) : given.trim();
+            // what was typed is in the URL now, and goes when it goes from there
+            type({ over: inUrlAs(wanted), text: inUrlAs(wanted) });
+            refine({ [name]: wanted });
+          }}
         />
       )}
     </div>
@@ -371,9 +393,15 @@ function Unmatched({
 }
 
 function Unfilter({ filters }: { filters: readonly Filter[] }) {
-  const clear = () => refine(Object.fromEntries(filters.map(({ name }) => [name, null])));
   return (
-    <button type="button" onClick={clear}>
+    <button
+      type="button"
+      onClick={({ currentTarget }) => {
+        // the button goes away with the filter
+        currentTarget.closest(".list")?.querySelector<HTMLElement>("search input, search select")?.focus();
+        refine(Object.fromEntries(filters.map(({ name }) => [name, null])));
+      }}
+    >
       Remove the filter
     </button>
   );

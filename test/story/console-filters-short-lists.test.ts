@@ -84,7 +84,7 @@ inChromium("what the API does not filter is looked through, and stays live", asy
   ).toEqual(["Invoice reminder", "Invoice", ""]);
   await add("Welcome");
   await add("Last invoice");
-  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+  await lookAgain(page);
   await expect.poll(() => rows.count()).toBe(3);
   expect(await rows.first().textContent()).toContain("Last invoice");
   await page.getByLabel("Find").fill("nothing like that");
@@ -110,6 +110,78 @@ inChromium("a list that is very long is looked through a part at a time", async 
   await page.getByRole("cell", { name: "far.example" }).waitFor();
   expect(chromium.complaints).toEqual([]);
 });
+
+inChromium(
+  "a filter that is removed leaves nothing in its field, and the keyboard goes on there",
+  async () => {
+    const { engine, workspace, chromium } = scene;
+    const page = await chromium.pageOf(engine, workspace.id);
+    await page.goto(`${engine.consoleUrl}/console/templates`);
+    const field = page.getByLabel("Find");
+    await field.fill("nothing like that ");
+    await field.press("Enter");
+    await page.getByRole("button", { name: "Remove the filter" }).press("Enter");
+    await page.locator("tbody tr").first().waitFor();
+    expect(await field.inputValue()).toBe("");
+    expect(await field.evaluate((element) => element === element.ownerDocument.activeElement)).toBe(true);
+  },
+);
+
+inChromium("what could not be looked through at first is, once the server answers", async () => {
+  const { engine, workspace, chromium } = scene;
+  await workspace.client.post("/templates", { name: "Invoice", html: "<p>x</p>" });
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.route("**/v1/templates?*", (route) => route.abort(), { times: 1 });
+  await page.goto(`${engine.consoleUrl}/console/templates?name=invoice`);
+  await page.getByRole("alert").waitFor();
+  await lookAgain(page);
+  await page.getByRole("link", { name: "Invoice" }).first().waitFor();
+});
+
+inChromium("rows that change while they are filtered are where they belong, and none is missed", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  const domain = (n: number) => ({
+    ...{ id: `d${n}`, name: `${n}.example`, created_at: new Date(0).toISOString() },
+    status: n === 2 ? "pending" : "verified",
+  });
+  let all = upTo(150).map(domain);
+  await page.route("**/v1/domains?*", (route) => route.fulfill({ json: pageOf(all, route.request().url()) }));
+  await page.goto(`${engine.consoleUrl}/console/domains?status=verified`);
+  const names = async () =>
+    (await page.locator("tbody tr td:first-child").allTextContents()).map((name) =>
+      Number.parseInt(name, 10),
+    );
+  await expect.poll(names).toEqual([1, 3, ...upTo(100).slice(3)]);
+
+  all = all.filter(({ id }) => id !== "d3").map((row) => ({ ...row, status: "verified" }));
+  await lookAgain(page);
+  await expect.poll(async () => (await names()).slice(0, 4)).toEqual([1, 2, 4, 5]);
+
+  all = [...upTo(130).map((n) => domain(1_000 + n)), ...all];
+  await lookAgain(page);
+  await expect.poll(async () => (await names())[0]).toBe(1_001);
+  await page.getByRole("button", { name: "Show more" }).click();
+  await expect.poll(names).toEqual(all.slice(0, 200).map(({ name }) => Number.parseInt(name, 10)));
+  expect(chromium.complaints).toEqual([]);
+});
+
+function upTo(most: number): number[] {
+  return Array.from({ length: most }, (_, n) => n + 1);
+}
+
+/** As the API gives them. */
+function pageOf(all: readonly { id: string }[], url: string) {
+  const { cursor, limit } = Object.fromEntries(new URL(url).searchParams);
+  const from = all.findIndex(({ id }) => id === cursor) + 1;
+  const data = all.slice(from, from + Number(limit));
+  const has_more = from + data.length < all.length;
+  return { data, has_more, next_cursor: has_more ? data.at(-1)?.id : null };
+}
+
+async function lookAgain(page: Page): Promise<void> {
+  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+}
 
 async function exported(page: Page): Promise<string> {
   const saved = page.waitForEvent("download");

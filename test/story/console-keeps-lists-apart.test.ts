@@ -1,4 +1,5 @@
 /** What comes late for a list that somebody has left is in no other list. */
+import type { Route } from "playwright-core";
 import { expect } from "vitest";
 import { inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";
 import { person } from "../rig/people.ts";
@@ -68,3 +69,38 @@ async function send(client: typeof scene.workspace.client, count: number, subjec
     expect((await client.post("/emails/batch", some)).status).toBe(200);
   }
 }
+
+inChromium("an answer that comes late takes no row away", async () => {
+  const { engine, workspace, chromium } = scene;
+  const { client } = workspace;
+  await client.post("/templates", { name: "First", html: "<p>x</p>" });
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/templates`);
+  await page.getByRole("link", { name: "First" }).waitFor();
+  let answer = () => {};
+  const isAnswered = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  let read = () => {};
+  const isRead = new Promise<void>((resolve) => {
+    read = resolve;
+  });
+  const hold = async (route: Route) => {
+    const response = await route.fetch();
+    read();
+    await isAnswered;
+    await route.fulfill({ response });
+  };
+  await page.route("**/v1/templates?*", hold, { times: 1 });
+  const lookAgain = () => page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+  await lookAgain();
+  await isRead;
+  await client.post("/templates", { name: "Second", html: "<p>x</p>" });
+  await lookAgain();
+  await page.getByRole("link", { name: "Second" }).waitFor();
+  const late = page.waitForResponse("**/v1/templates?*");
+  answer();
+  await (await late).finished();
+  await page.evaluate(TWO_FRAMES);
+  expect(await page.getByRole("link", { name: "Second" }).count()).toBe(1);
+});
