@@ -83,3 +83,16 @@ export function JsonField({
     </Field>
   );
 }
+
+/** What the field with this label holds as JSON. */
+export function objectIn(label: string, text: string): object {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (fault) {
+    throw new Error(`The field “${label}” is not valid JSON: ${(fault as Error).message}.`);
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw new Error(`The field “${label}” must be a JSON object, in braces.`);
+  return value;
+}

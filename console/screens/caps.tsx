@@ -4,6 +4,7 @@ import { useGet } from "../hooks.ts";
 import { Badge, Card, Empty, Facts, Meter, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Chart } from "../parts/chart.tsx";
 import { Diff } from "../parts/diff.tsx";
+import { objectIn } from "../parts/editor.tsx";
 import { Area, Dialog, Form, maybe, Text, textOf } from "../parts/form.tsx";
 import { Table } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
@@ -366,7 +367,7 @@ function Policy() {
     JSON.stringify(policy, null, 2),
   ) as [string, string];
   const replay = async (fields: FormData) => {
-    const policy = JSON.parse(textOf(fields, "policy"));
+    const policy = objectIn("Another policy", textOf(fields, "policy"));
     setReplayed((await call<{ data: Replayed[] }>("POST", "caps/replay", { policy })).data);
   };
   return (

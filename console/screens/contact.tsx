@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import { call } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Facts, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
+import { objectIn } from "../parts/editor.tsx";
 import { Area, Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { BASE, go } from "../place.ts";
 import { useMayManage } from "../session.ts";
@@ -131,12 +132,21 @@ function Edit({
   onDone(): Promise<unknown>;
   onClose(): void;
 }) {
+  const [given] = useState(() => ({
+    first: (contact.first_name ?? "").trim(),
+    last: (contact.last_name ?? "").trim(),
+    tags: contact.tags.join(", ").trim(),
+    properties: JSON.stringify(contact.properties, null, 2),
+  }));
   const save = async (fields: FormData) => {
+    const [first, last] = [textOf(fields, "first_name"), textOf(fields, "last_name")];
+    const [typedTags, typedProperties] = [textOf(fields, "tags"), textOf(fields, "properties")];
+    // what is left as it was is not sent: somebody else may have changed it, and a tag may have a comma in it
     await call("PATCH", path, {
-      first_name: textOf(fields, "first_name") || null,
-      last_name: textOf(fields, "last_name") || null,
-      tags: tagsIn(textOf(fields, "tags")),
-      properties: JSON.parse(textOf(fields, "properties")),
+      ...(first !== given.first && { first_name: first || null }),
+      ...(last !== given.last && { last_name: last || null }),
+      ...(typedTags !== given.tags && { tags: tagsIn(typedTags) }),
+      ...(typedProperties !== given.properties && { properties: objectIn("Properties", typedProperties) }),
     });
     await onDone();
     onClose();
@@ -145,22 +155,11 @@ function Edit({
     <Dialog title="Edit contact" onClose={onClose}>
       <Form button="Save" onSubmit={save}>
         <div class="fields-row">
-          <Text label="First name" name="first_name" isOptional value={contact.first_name ?? ""} />
-          <Text label="Last name" name="last_name" isOptional value={contact.last_name ?? ""} />
+          <Text label="First name" name="first_name" isOptional value={given.first} />
+          <Text label="Last name" name="last_name" isOptional value={given.last} />
         </div>
-        <Text
-          label="Tags"
-          name="tags"
-          isOptional
-          hint="Separated by commas."
-          value={contact.tags.join(", ")}
-        />
-        <Area
-          label="Properties"
-          name="properties"
-          value={JSON.stringify(contact.properties, null, 2)}
-          hint="As JSON."
-        />
+        <Text label="Tags" name="tags" isOptional hint="Separated by commas." value={given.tags} />
+        <Area label="Properties" name="properties" value={given.properties} hint="As JSON." />
       </Form>
     </Dialog>
   );

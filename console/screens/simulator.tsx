@@ -3,6 +3,7 @@ import { call } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Card, Refusal, Screen, Skeleton } from "../parts/bits.tsx";
 import { Chart } from "../parts/chart.tsx";
+import { objectIn } from "../parts/editor.tsx";
 import { Area, Choice, Form, Text, textOf } from "../parts/form.tsx";
 import { Table } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
@@ -47,7 +48,7 @@ export function SimulatorScreen() {
         runs: Number(textOf(fields, "runs")),
         days: Number(textOf(fields, "days")),
         seed: Number(textOf(fields, "seed")),
-        ...(policy !== "" && { policy: JSON.parse(policy) }),
+        ...(policy !== "" && { policy: objectIn("Policy", policy) }),
       }),
     );
   };

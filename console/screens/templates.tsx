@@ -1,10 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
-import { call } from "../call.ts";
+import { CallError, call } from "../call.ts";
 import { dropDrafts, hasDraft, useDraft } from "../draft.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Code, Empty, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Diff } from "../parts/diff.tsx";
-import { Discard, Editor, JsonField, Overtaken } from "../parts/editor.tsx";
+import { Discard, Editor, JsonField, Overtaken, objectIn } from "../parts/editor.tsx";
 import { Area, Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { isIn, List } from "../parts/list.tsx";
 import { PreviewFrame } from "../parts/preview.tsx";
@@ -253,7 +253,7 @@ function Edit({ template, variables, onVariables, onSaved }: Edited) {
   const [ofHtml, ofSubject] = draftKeys(template.id);
   const html = useDraft(ofHtml, template.html);
   const subject = useDraft(ofSubject, template.subject ?? "");
-  const { rendering, error } = useRendering(html.text, subject.text, variables);
+  const { rendering, fault } = useRendering(html.text, subject.text, variables);
   const isChanged = html.isChanged || subject.isChanged;
   const save = async () => {
     // what somebody else has saved of the other stays
@@ -283,14 +283,15 @@ function Edit({ template, variables, onVariables, onSaved }: Edited) {
         <div class="stack">
           {(html.isOvertaken || subject.isOvertaken) && <Overtaken />}
           <Text label="Subject" name="subject" value={subject.text} isOptional onInput={subject.type} />
-          <Editor label="HTML" value={html.text} faultyLine={lineIn(error)} onInput={html.type} />
-          <Refusal error={error} />
+          <Editor label="HTML" value={html.text} faultyLine={lineIn(fault?.source)} onInput={html.type} />
+          <Refusal error={fault?.source ?? null} />
         </div>
       </Card>
       <Card title={rendering?.subject ?? "Preview"}>
         {rendering && <PreviewFrame src={rendering.frame_url} title="Preview of the template" />}
-        {!rendering && !error && <Skeleton />}
+        {!rendering && !fault && <Skeleton />}
         <JsonField label="Variables of the preview" value={variables} onInput={onVariables} />
+        <Refusal error={fault?.variables ?? null} />
       </Card>
     </div>
   );
@@ -303,18 +304,21 @@ function draftKeys(id: string): [string, string] {
 /** What the server makes of it, a moment after the last key. */
 function useRendering(html: string, subject: string, variables: string) {
   const [rendering, setRendering] = useState<Rendering | null>(null);
-  const [error, setError] = useState<string | null>(null);
+  const [fault, setFault] = useState<{ source?: string; variables?: string } | null>(null);
   useEffect(() => {
     let isCurrent = true;
     const timer = setTimeout(async () => {
       try {
-        const values = JSON.parse(variables);
+        const values = objectIn("Variables of the preview", variables);
         const made = await call<Rendering>("POST", "templates/render", { html, subject, variables: values });
         if (!isCurrent) return;
         setRendering(made);
-        setError(null);
+        setFault(null);
       } catch (refusal) {
-        if (isCurrent) setError((refusal as Error).message);
+        if (!isCurrent) return;
+        const { message } = refusal as Error;
+        // the lines that the parser of JSON names are none of the HTML
+        setFault(refusal instanceof CallError ? { source: message } : { variables: message });
       }
     }, PAUSE_MS);
     return () => {
@@ -322,7 +326,7 @@ function useRendering(html: string, subject: string, variables: string) {
       clearTimeout(timer);
     };
   }, [html, subject, variables]);
-  return { rendering, error };
+  return { rendering, fault };
 }
 
 function exampleOf({ variables }: Template): string {
@@ -334,7 +338,7 @@ function exampleOf({ variables }: Template): string {
 }
 
 /** The refusals of Liquid name the line. */
-function lineIn(error: string | null): number | null {
+function lineIn(error: string | undefined): number | null {
   const line = /line[: ]+(\d+)/i.exec(error ?? "")?.[1];
   return line === undefined ? null : Number(line);
 }
@@ -409,7 +413,7 @@ function Versions({ template, onRestored }: { template: Template; onRestored(): 
 function SendTest({ template, onClose }: { template: Template; onClose(): void }) {
   const { session } = useConsole();
   const send = async (fields: FormData) => {
-    const variables = JSON.parse(textOf(fields, "variables"));
+    const variables = objectIn("Variables", textOf(fields, "variables"));
     const { id } = await call<{ id: string }>("POST", "v1/emails", {
       from: textOf(fields, "from"),
       to: textOf(fields, "to"),

@@ -51,7 +51,9 @@ const Html = Type.String({
 const fields = {
   name: Type.Optional(Type.String({ maxLength: NAME_CHARS_MAX })),
   subject: Type.Optional(Type.String({ maxLength: SUBJECT_CHARS_MAX })),
-  from: Type.Optional(Type.String({ description: "`a@x.com` or `Name <a@x.com>`" })),
+  from: Type.Optional(
+    Type.String({ description: "`a@x.com` or `Name <a@x.com>`; an empty string removes it" }),
+  ),
   reply_to: Type.Optional(OneOrMore),
   html: Type.Optional(Html),
   text: Type.Optional(
@@ -254,7 +256,7 @@ function contentOf(given: GivenTemplateFields, last: TemplateContent): TemplateC
   const content = {
     name: given.name ?? last.name,
     subject: given.subject === undefined ? last.subject : checkSubject(given.subject, ""),
-    from: given.from === undefined ? last.from : checkFrom(given.from, ""),
+    from: given.from === undefined ? last.from : given.from === "" ? null : checkFrom(given.from, ""),
     replyTo: given.reply_to === undefined ? last.replyTo : replyToOf(given.reply_to, "reply_to"),
     html: given.html ?? last.html,
     plain: given.text ?? last.plain,
