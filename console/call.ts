@@ -38,10 +38,13 @@ export function actsIn(): string | null {
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
-/** `path` is below /console/call: `v1/emails` or `keys`. */
-export async function call<T>(method: Method, path: string, body?: unknown): Promise<T> {
-  const response = await ask(method, path, body);
-  const text = await response.text().catch(notAnswered);
+/**
+ * `path` is below /console/call: `v1/emails` or `keys`. `onceKey`: the server does it once, however often the
+ * call is made with this key. Browsers make a call again by themselves when a connection breaks.
+ */
+export async function call<T>(method: Method, path: string, body?: unknown, onceKey?: string): Promise<T> {
+  const response = await ask(method, path, body, onceKey);
+  const text = await response.text().catch((error: Error) => notAnswered(error, method));
   return (text === "" ? undefined : parsed(text, response.status)) as T;
 }
 
@@ -60,21 +63,21 @@ export const get = <T>(path: string) => call<T>("GET", path);
 
 /** Of what is no JSON, such as the raw source of an e-mail. */
 export async function getText(path: string): Promise<string> {
-  return (await ask("GET", path)).text().catch(notAnswered);
+  return (await ask("GET", path)).text().catch((error: Error) => notAnswered(error));
 }
 
-async function ask(method: Method, path: string, body?: unknown): Promise<Response> {
+async function ask(method: Method, path: string, body?: unknown, onceKey?: string): Promise<Response> {
   if (WAY_UP.test(CALLS + path))
     throw new CallError(404, "not_found", "There is no such thing. The link may be old or incomplete.");
   const text = body === undefined ? null : JSON.stringify(body);
   const { csrf } = identity;
   const response = await fetch(CALLS + path, {
     method,
-    headers: headersOf(method, body),
+    headers: { ...headersOf(method, body), ...(onceKey !== undefined && { "Idempotency-Key": onceKey }) },
     ...(text !== null && { body: text }),
     // what is read has no deadline, since a long answer may take its time
     ...(method !== "GET" && { signal: deadlineOf(text) }),
-  }).catch(notAnswered);
+  }).catch((error: Error) => notAnswered(error, method));
   heardTime(response.headers.get("date"));
   if (response.ok) return response;
   const { name, message } = await refusalOf(response);
@@ -84,14 +87,16 @@ async function ask(method: Method, path: string, body?: unknown): Promise<Respon
   throw new CallError(response.status, name, message);
 }
 
-function notAnswered({ name }: Error): never {
+/** A connection that broke may have brought the call before it did. */
+function notAnswered({ name }: Error, method: Method = "GET"): never {
   if (name === "TimeoutError")
     throw new CallError(
       0,
       "outcome_unknown",
       "The server has not answered, so it is unknown whether this was done. Look before you try it again.",
     );
-  throw new CallError(0, "unreachable", "The server does not answer. Check that it is running.");
+  const check = method === "GET" ? "" : ", and whether this was done, before you try it again";
+  throw new CallError(0, "unreachable", `The server does not answer. Check that it is running${check}.`);
 }
 
 function headersOf(method: Method, body: unknown): Record<string, string> {

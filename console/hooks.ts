@@ -94,6 +94,25 @@ export function useAction<A extends unknown[]>(act: (...given: A) => Promise<unk
   return { run, isBusy, error };
 }
 
+/**
+ * The key of a request: the same one for the same request as long as its screen or dialog is there, so that
+ * whoever repeats it after an answer was lost does it once.
+ */
+export function useOnceKeys(): (request: unknown) => string {
+  const keys = useRef(new Map<string, string>());
+  return (request) => {
+    const text = JSON.stringify(request);
+    const key = keys.current.get(text) ?? randomKey();
+    keys.current.set(text, key);
+    return key;
+  };
+}
+
+/** `crypto.randomUUID` is there only with TLS. */
+function randomKey(): string {
+  return crypto.getRandomValues(new Uint32Array(4)).join("-");
+}
+
 /** The time, for words such as "2 min ago". */
 export function useNow(): number {
   const [now, setNow] = useState(serverNow);

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { isOpen } from "../../src/rules/email.ts";
 import { call, getText } from "../call.ts";
-import { useGet } from "../hooks.ts";
+import { useGet, useOnceKeys } from "../hooks.ts";
 import { Badge, Card, Code, Copy, Facts, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { Preview } from "../parts/preview.tsx";
@@ -27,6 +27,7 @@ type Asked = "cancel" | "reschedule" | "again" | null;
 export function EmailScreen({ id }: { id: string }) {
   const { data: email, error, reload } = useGet<Email>(`v1/emails/${id}`);
   const [asked, ask] = useState<Asked>(null);
+  const keyOf = useOnceKeys();
   const close = () => ask(null);
   const back = { href: `${BASE}/emails`, name: "Emails" };
   if (!email)
@@ -37,7 +38,8 @@ export function EmailScreen({ id }: { id: string }) {
       </Screen>
     );
   const again = async () => {
-    const { id: copy } = await call<{ id: string }>("POST", `emails/${id}/again`);
+    const path = `emails/${id}/again`;
+    const { id: copy } = await call<{ id: string }>("POST", path, undefined, keyOf(path));
     go(`/emails/${copy}`);
   };
   return (

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { CallError, call } from "../call.ts";
 import { dropDrafts, hasDraft, useDraft } from "../draft.ts";
-import { useGet } from "../hooks.ts";
+import { useGet, useOnceKeys } from "../hooks.ts";
 import { Badge, Card, Code, Empty, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Diff } from "../parts/diff.tsx";
 import { Discard, Editor, JsonField, Overtaken, objectIn } from "../parts/editor.tsx";
@@ -412,13 +412,15 @@ function Versions({ template, onRestored }: { template: Template; onRestored(): 
 
 function SendTest({ template, onClose }: { template: Template; onClose(): void }) {
   const { session } = useConsole();
+  const keyOf = useOnceKeys();
   const send = async (fields: FormData) => {
     const variables = objectIn("Variables", textOf(fields, "variables"));
-    const { id } = await call<{ id: string }>("POST", "v1/emails", {
+    const email = {
       from: textOf(fields, "from"),
       to: textOf(fields, "to"),
       template: { id: template.id, variables },
-    });
+    };
+    const { id } = await call<{ id: string }>("POST", "v1/emails", email, keyOf(email));
     go(`/emails/${id}`);
   };
   return (
