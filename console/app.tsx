@@ -1,11 +1,12 @@
 /** Sign-in first, then the shell with a screen in it. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { actAs, type CallError, call, get } from "./call.ts";
-import { draftsAreOf, forgetDrafts } from "./draft.ts";
+import { draftsAreOf, forgetDrafts, hasDrafts } from "./draft.ts";
 import { keep, kept } from "./kept.ts";
 import { listen } from "./live.ts";
 import { Refusal, Skeleton } from "./parts/bits.tsx";
 import { Boundary } from "./parts/boundary.tsx";
+import { Confirm } from "./parts/form.tsx";
 import { refine, usePlace, WORKSPACE } from "./place.ts";
 import { Door } from "./screens/door.tsx";
 import { AcceptInvitation } from "./screens/invitation.tsx";
@@ -27,6 +28,7 @@ export function App() {
   const workspace = session ? workspaceOf(session, query.get(WORKSPACE)) : null;
   const [fault, setFault] = useState<string | null>(null);
   const [hasEnded, setEnded] = useState(false);
+  const [isAsked, ask] = useState(false);
   const askedAt = useRef(0);
   /** The token of the session that is being signed out of. */
   const leaving = useRef<string | null>(null);
@@ -82,7 +84,7 @@ export function App() {
   if (error) return <Away error={error} onAgain={renew} />;
   if (session === undefined) return <Skeleton lines={4} />;
   if (path === "/reset") return <ResetPassword />;
-  const signOut = async () => {
+  const end = async () => {
     leaving.current = session?.csrf ?? null;
     try {
       await call("DELETE", "session");
@@ -98,8 +100,9 @@ export function App() {
     setEnded(false);
     setSession(null);
   };
+  const signOut = async () => (hasDrafts() ? ask(true) : end());
   if (path === "/invite")
-    return <AcceptInvitation session={session} fault={fault} onAccepted={renew} onSignOut={signOut} />;
+    return <AcceptInvitation session={session} fault={fault} onAccepted={renew} onSignOut={end} />;
   if (session === null) return <SignIn hasEnded={hasEnded} onSignedIn={renew} />;
   const choose = (id: string) => refine({ [WORKSPACE]: id });
   return (
@@ -108,6 +111,11 @@ export function App() {
       <Shell key={workspaceId} fault={fault}>
         <Boundary key={path}>{screenAt(path)}</Boundary>
       </Shell>
+      {isAsked && (
+        <Confirm title="Sign out?" button="Sign out" onConfirm={end} onClose={() => ask(false)}>
+          What was typed and not saved is discarded.
+        </Confirm>
+      )}
     </ConsoleContext.Provider>
   );
 }

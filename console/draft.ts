@@ -67,6 +67,10 @@ export function useDraft(key: string, kept: string): Draft {
   };
 }
 
+export function hasDrafts(): boolean {
+  return drafts.size > 0;
+}
+
 /** Whether there is one of any of these. */
 export function hasDraft(...keys: readonly string[]): boolean {
   return keys.some((key) => drafts.has(key));

@@ -156,8 +156,13 @@ inChromium("who signs in again after the session has ended goes on where they we
   expect(await page.getByText(ENDED).count()).toBe(1);
   await signIn(page, email);
   await expect.poll(() => editor(page).inputValue()).toBe(TYPED);
-  // whoever signs out takes it along
+  // whoever signs out takes it along, and is asked first
   await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByText("What was typed and not saved is discarded.").waitFor();
+  await page.getByRole("button", { name: "Go back" }).click();
+  expect(await editor(page).inputValue()).toBe(TYPED);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Sign out" }).click();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   expect(await page.getByText(ENDED).count()).toBe(0);
   await signIn(page, email);
