@@ -1,5 +1,5 @@
 /** Fetching for screens: an answer, the refusal in words, and reading again. */
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type CallError, get } from "./call.ts";
 import { serverNow } from "./clock.ts";
 import { onNews } from "./live.ts";
@@ -78,6 +78,7 @@ export function useNews(react: () => void): void {
 export function useAction<A extends unknown[]>(act: (...given: A) => Promise<unknown>) {
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<string | null>(null);
+  useFocusAfter(isBusy);
   const run = async (...given: A): Promise<boolean> => {
     setBusy(true);
     setError(null);
@@ -111,6 +112,17 @@ export function useOnceKeys(): (request: unknown) => string {
 /** `crypto.randomUUID` is there only with TLS. */
 function randomKey(): string {
   return crypto.getRandomValues(new Uint32Array(4)).join("-");
+}
+
+/** A button that is off while it works loses the focus, and the keyboard its place: it has it again after. */
+export function useFocusAfter(isBusy: boolean): void {
+  useLayoutEffect(() => {
+    if (!isBusy) return;
+    const before = document.activeElement;
+    return () => {
+      if (document.activeElement === document.body && before instanceof HTMLElement) before.focus();
+    };
+  }, [isBusy]);
 }
 
 /** The time, for words such as "2 min ago". */

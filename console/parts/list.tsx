@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useId, useRef, useState } from "preact/hooks";
 import { actsIn, type CallError, get, withQuery } from "../call.ts";
 import { csvOf } from "../csv.ts";
-import { useNews } from "../hooks.ts";
+import { useFocusAfter, useNews } from "../hooks.ts";
 import { refine, usePlace } from "../place.ts";
 import { saveFile } from "../savefile.ts";
 import { count } from "../words.ts";
@@ -58,11 +58,13 @@ export function List<T extends { id: string }>({
   const all = [...filters, ...rowFilters];
   const isFiltered = all.some(({ name }) => query.get(name));
   const { loaded, error, more, isBusy } = usePages(wanted, refreshed);
+  useFocusAfter(isBusy);
   const rows = loaded && (wanted.holds ? loaded.rows.filter(wanted.holds) : loaded.rows);
 
   return (
     <div class="list">
       {all.length > 0 && <Filters filters={all} query={query} />}
+      <Matches rows={isFiltered && rows ? rows.length : null} isCut={loaded?.cursor != null} />
       <Refusal error={error?.message ?? null} />
       {isFiltered && error?.status === 422 && <Unfilter filters={filters} />}
       {!loaded && !error && <Skeleton lines={8} />}
@@ -198,7 +200,7 @@ async function pageWithRows<T>({ path, holds }: Wanted<T>, cursor: string | null
     const page = await get<Page<T>>(withMore(path, { limit, cursor: from }));
     data.push(...page.data);
     found += holds ? page.data.filter(holds).length : page.data.length;
-    if (found >= enough || !page.has_more || n > PAGES_MAX) return { ...page, data };
+    if (found >= enough || !page.has_more || n >= PAGES_MAX) return { ...page, data };
     from = page.next_cursor;
   }
 }
@@ -269,6 +271,7 @@ export function ShortList<T>({
   return (
     <div class="list">
       <Filters filters={filters} query={query} />
+      <Matches rows={filters.some(({ name }) => query.get(name)) ? shown.length : null} isCut={false} />
       {shown.length > 0 ? (
         <>
           <Table label={label} columns={columns} rows={shown} keyOf={keyOf} />
@@ -365,6 +368,15 @@ function momentOf(day: string, end: "first moment" | "last moment"): string {
   return Number.isNaN(at.getTime()) ? day : at.toISOString();
 }
 
+/** For whoever does not see the list. null: it is not filtered. */
+function Matches({ rows, isCut }: { rows: number | null; isCut: boolean }) {
+  return (
+    <p class="unseen" role="status">
+      {rows !== null && `Matches: ${count(rows)}${isCut ? " so far" : ""}`}
+    </p>
+  );
+}
+
 /** `onMore`: not all of the list was looked through. */
 function Unmatched({
   filters,
@@ -421,6 +433,7 @@ function Export<T>({
 }) {
   const [done, setDone] = useState<number | null>(null);
   const [error, setError] = useState<string | null>(null);
+  useFocusAfter(done !== null);
   const named = columns.filter((column) => column.csv);
   if (named.length === 0) return null;
   const save = async () => {

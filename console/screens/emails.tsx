@@ -59,7 +59,9 @@ const EXPORTED: readonly Column<EmailItem>[] = [
 function Subject({ email: { subject, reason } }: { email: EmailItem }) {
   return (
     <>
-      <span class="ellipsis">{subject ?? <em class="muted">no subject</em>}</span>
+      <span class="ellipsis" dir="auto">
+        {subject ?? <em class="muted">no subject</em>}
+      </span>
       {reason && <span class="ellipsis muted small-text">{reason}</span>}
     </>
   );

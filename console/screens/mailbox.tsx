@@ -54,7 +54,9 @@ export function MailboxScreen() {
                   <a class="row-link ellipsis" href={`${BASE}/mailbox/${id}`}>
                     {envelope.to.join(", ")}
                   </a>
-                  <span class="narrow ellipsis">{subject}</span>
+                  <span class="narrow ellipsis" dir="auto">
+                    {subject}
+                  </span>
                 </>
               ),
               csv: ({ envelope }) => envelope.to.join(" "),
@@ -63,7 +65,11 @@ export function MailboxScreen() {
               name: "Subject",
               wide: true,
               shrinks: true,
-              cell: ({ subject }) => <span class="ellipsis">{subject}</span>,
+              cell: ({ subject }) => (
+                <span class="ellipsis" dir="auto">
+                  {subject}
+                </span>
+              ),
               csv: ({ subject }) => subject,
             },
             {

@@ -127,7 +127,12 @@ function columnsFor(
       numeric: true,
       cell: (member) =>
         (mayManage || member.is_you) && (
-          <button type="button" class="small" onClick={() => leave(member)}>
+          <button
+            type="button"
+            class="small"
+            aria-label={member.is_you ? undefined : `Remove ${member.email}`}
+            onClick={() => leave(member)}
+          >
             {member.is_you ? "Leave" : "Remove"}
           </button>
         ),

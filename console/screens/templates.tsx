@@ -88,7 +88,11 @@ export function TemplatesScreen() {
           {
             name: "Subject",
             wide: true,
-            cell: ({ subject }) => <span class="ellipsis">{subject}</span>,
+            cell: ({ subject }) => (
+              <span class="ellipsis" dir="auto">
+                {subject}
+              </span>
+            ),
             csv: ({ subject }) => subject,
           },
           {

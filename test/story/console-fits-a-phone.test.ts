@@ -1,6 +1,7 @@
 /** Names, addresses and domains of one long word are broken on a narrow screen, and push no button off it. */
 import { expect } from "vitest";
 import { inChromium, openConsole, sceneOf } from "../rig/page.ts";
+import { person } from "../rig/people.ts";
 import { mail } from "../rig/workspace.ts";
 
 const scene = sceneOf(openConsole);
@@ -20,6 +21,21 @@ inChromium("with a number of nine digits, 320 wide", async () => {
   await tile.waitFor();
   const [tileBox, value] = [await tile.boundingBox(), await tile.locator(".value").boundingBox()];
   expect(endOf(value)).toBeLessThan(endOf(tileBox));
+});
+
+inChromium("with a subject from right to left, which is cut at its end, and a role, 320 wide", async () => {
+  const { engine, workspace, chromium } = scene;
+  const subject = `${"\u05e9\u05dc\u05d5\u05dd "}${"\u05e2\u05d5\u05dc\u05dd ".repeat(40)}`.trim();
+  await workspace.client.post("/emails", mail({ subject }));
+  const { email } = await person(engine.sql, workspace.id, "member");
+  const page = await chromium.pageOf(engine, workspace.id, "owner", { width: 320 });
+  const cell = page.locator("td .narrow .ellipsis").filter({ hasText: "\u05e9\u05dc\u05d5\u05dd" });
+  await cell.waitFor();
+  expect(await cell.evaluate((element) => element.matches(":dir(rtl)"))).toBe(true);
+  await page.goto(`${engine.consoleUrl}/console/members`);
+  const role = await page.getByLabel(`Role of ${email}`).boundingBox();
+  expect(role?.width).toBeGreaterThan(80);
+  await page.getByRole("button", { name: `Remove ${email}` }).waitFor();
 });
 
 inChromium("on paper it is the screen alone, dark on white", async () => {

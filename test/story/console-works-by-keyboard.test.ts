@@ -79,6 +79,36 @@ inChromium("nobody goes back while the answer is under way, nor waits for it for
   await page.getByRole("dialog").waitFor({ state: "detached" });
 });
 
+inChromium("a button that was off while it worked has the focus again", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  const { id } = (await workspace.client.post<{ id: string }>("/templates", { html: "<p>Hello</p>" })).body;
+  await page.goto(`${engine.consoleUrl}/console/templates/${id}`);
+  await page.getByRole("button", { name: "Details" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("From").fill("nobody");
+  await dialog.getByRole("button", { name: "Save" }).press("Space");
+  await dialog.getByRole("alert").waitFor();
+  await expect.poll(() => focused(page)).toBe("Save");
+
+  const rows = Array.from({ length: 150 }, (_, n) => ({ id: `t${n}`, name: `Template ${n}` }));
+  await page.route("**/v1/templates?*", (route) => {
+    const from = Number(new URL(route.request().url()).searchParams.get("cursor") ?? 0);
+    const next = from + 50 < rows.length ? String(from + 50) : null;
+    const data = rows.slice(from, from + 50);
+    return route.fulfill({ json: { data, has_more: next !== null, next_cursor: next } });
+  });
+  await page.goto(`${engine.consoleUrl}/console/templates`);
+  await page.getByRole("button", { name: "Show more" }).press("Enter");
+  await page.getByText("100 shown").waitFor();
+  await expect.poll(() => focused(page)).toBe("Show more");
+  await page.keyboard.press("Enter");
+  await page.getByText("150 shown").waitFor();
+  await page.getByLabel("Find").fill("Template 14");
+  await page.keyboard.press("Enter");
+  await page.getByRole("status").getByText("Matches: 11", { exact: true }).waitFor({ state: "attached" });
+});
+
 inChromium("the keyboard goes on in a screen that was opened from within another", async () => {
   const { engine, workspace, chromium } = scene;
   await workspace.client.post("/emails", mail({ subject: "Hello" }));
