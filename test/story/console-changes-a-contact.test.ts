@@ -1,4 +1,4 @@
-/** What is left as it was is not sent: it may have been changed meanwhile, and a tag may have a comma in it. */
+/** What is left as it was is not sent: others may have changed it, and a tag may have a comma in it. */
 import { expect } from "vitest";
 import { inChromium, openConsole, sceneOf } from "../rig/page.ts";
 
