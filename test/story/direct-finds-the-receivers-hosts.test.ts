@@ -3,7 +3,7 @@
  * DNS says so.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { inShort, openWorld, type World } from "../rig/direct.ts";
+import { inShort, openWorld, SILENCE_MS, type World } from "../rig/direct.ts";
 
 let world: World;
 beforeEach(async () => {
@@ -128,7 +128,8 @@ test.each([
   ],
 ])("a domain that %s is said to be so", async (_, zones, error, enhanced) => {
   world.name(zones);
-  const [reply] = await world.courier().send("one@a.test");
+  const { send } = world.courier(error === "DNS_SILENT" ? { dnsTimeoutMs: SILENCE_MS } : {});
+  const [reply] = await send("one@a.test");
   expect(reply).toMatchObject({ phase: "route", code: null, error, enhanced });
 });
 
