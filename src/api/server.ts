@@ -160,8 +160,9 @@ export function startServer({ host, port, sharesPort, budget, missing }: Listeni
     askedAt = performance.now();
     const until = askedAt + DRAIN_MS_MAX;
     const isBusy = () => inFlight > 0 || performance.now() - askedAt < DRAIN_SILENCE_MS;
+    // judged after what has come was read: whoever was held up finds all connections silent
     while (connections > 0 && isBusy() && performance.now() < until)
-      await new Promise((resolve) => setTimeout(resolve, DRAIN_LOOK_MS));
+      await new Promise((resolve) => setTimeout(() => setImmediate(resolve), DRAIN_LOOK_MS));
     for (const one of unfollow) one();
     app.close();
   }
