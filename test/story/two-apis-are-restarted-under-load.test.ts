@@ -12,6 +12,12 @@ import { mail } from "../rig/workspace.ts";
 
 const CALLERS = 12;
 const BODY = JSON.stringify(mail());
+/** Shorter than a connection may be silent while an api stops. */
+const HELD_UP_MS = 150;
+const LOOK_EVERY_MS = 20;
+const POLL = { timeout: 30_000 };
+/** How long a hold-up of the callers may have been over when one of them meets what came of it. */
+const HELD_UP_LATELY_MS = 1_000;
 
 let stage: Stage;
 let port: number;
@@ -23,7 +29,27 @@ beforeAll(async () => {
   key = (await engine.workspace("pro")).client.key;
   await engine.stop();
 });
-afterAll(() => stage.close());
+afterAll(() => {
+  clearInterval(watch);
+  return stage.close();
+});
+
+/**
+ * Whoever is held up is silent: its connection may end, and its next request meets the end. A busy machine
+ * holds up all callers at once, since they run in this process.
+ */
+let lookedAt = performance.now();
+let heldUpAt = Number.NEGATIVE_INFINITY;
+const watch = setInterval(look, LOOK_EVERY_MS);
+function look(): void {
+  const now = performance.now();
+  if (now - lookedAt > HELD_UP_MS) heldUpAt = now;
+  lookedAt = now;
+}
+function wasHeldUp(): boolean {
+  look();
+  return performance.now() - heldUpAt < HELD_UP_LATELY_MS;
+}
 
 /** Sends over one kept connection, one request after the other, until it is told to stop. */
 class Caller {
@@ -66,7 +92,10 @@ class Caller {
           response.resume().on("end", () => resolve({ status: response.statusCode ?? 0, closes }));
         },
       );
-      asked.on("error", reject);
+      asked.on("error", (error) => {
+        if (asked.reusedSocket && wasHeldUp()) this.#send().then(resolve, reject);
+        else reject(error);
+      });
       asked.end(BODY);
     });
   }
@@ -81,7 +110,7 @@ test("nobody notices", async () => {
   await Promise.all(old.map((one) => one.says("serving")));
   const callers = Array.from({ length: CALLERS }, () => new Caller());
   const sent = () => callers.reduce((sum, { statuses }) => sum + (statuses.get(200) ?? 0), 0);
-  await expect.poll(sent).toBeGreaterThan(50);
+  await expect.poll(sent, POLL).toBeGreaterThan(50);
   const fresh: Launched[] = [];
   for (const one of old) {
     const next = startApi();
@@ -91,7 +120,7 @@ test("nobody notices", async () => {
     one.signal("SIGTERM");
     expect(await one.ended).toBe(0);
     expect(one.lines.at(-1)?.msg).toMatch(/^stopped/);
-    await expect.poll(sent).toBeGreaterThan(before + 50);
+    await expect.poll(sent, POLL).toBeGreaterThan(before + 50);
   }
   await Promise.all(callers.map((one) => one.stop()));
   for (const { failures, statuses } of callers) {
@@ -101,4 +130,4 @@ test("nobody notices", async () => {
   expect(callers.reduce((sum, { closes }) => sum + closes, 0)).toBeGreaterThan(0);
   const faults = [...old, ...fresh].flatMap(({ lines }) => lines.filter(({ level }) => level >= 50));
   expect(faults).toEqual([]);
-}, 60_000);
+}, 120_000);
