@@ -8,9 +8,12 @@ import { afterAll, expect, test } from "vitest";
 import { gone } from "../rig/gone.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/process/start.js", import.meta.url));
-const READY_MS_MAX = 20_000;
-const STOP_MS_MAX = 10_000;
-const ORPHANS_MS_MAX = 5_000;
+/** In CPU time, of all processes: others may have the machine meanwhile. */
+const READY_CPU_SECONDS_MAX = 20;
+const TICKS_PER_SECOND = 100;
+const CAUGHT_MS_MAX = 30_000;
+/** Whoever does not end by itself stays for ever. */
+const GONE_MS_MAX = 30_000;
 
 // as `mktemp -d` makes it: only its owner may enter, and Postgres runs as somebody else
 const home = mkdtempSync(join(tmpdir(), "postrider-start-"));
@@ -50,8 +53,18 @@ async function start(): Promise<{ ready: Ready; said: string }> {
   return { ready: JSON.parse(readFileSync(join(home, "ready.json"), "utf8")) as Ready, said };
 }
 
+/** With that of their children that have ended. */
+function cpuSecondsOf(pids: readonly number[]): number {
+  const ticksOf = (pid: number) => {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0);
+  };
+  return pids.reduce((sum, pid) => sum + ticksOf(pid), 0) / TICKS_PER_SECOND;
+}
+
 async function caught(ready: Ready, subject: string): Promise<boolean> {
-  const deadline = performance.now() + 5_000;
+  const deadline = performance.now() + CAUGHT_MS_MAX;
   while (performance.now() < deadline) {
     const messages = (await (await fetch(`${ready.mailbox_url}/messages`)).json()) as { subject: string }[];
     if (messages.some((message) => message.subject === subject)) return true;
@@ -93,9 +106,8 @@ async function submitted(url: string, pass: string): Promise<string> {
 }
 
 test("from nothing to a mail in the mailbox; killed, it leaves nobody behind, starts again with its key, and stops", async () => {
-  const began = performance.now();
   const first = await start();
-  expect(performance.now() - began).toBeLessThan(READY_MS_MAX);
+  expect(cpuSecondsOf(Object.values(first.ready.pids))).toBeLessThan(READY_CPU_SECONDS_MAX);
   expect(first.said).toContain(first.ready.api_key);
   expect(statSync(join(home, "ready.json")).mode & 0o777).toBe(0o600);
   expect(first.ready.inbound_url).toMatch(/^smtp:\/\/127\.0\.0\.1:\d+$/);
@@ -108,13 +120,13 @@ test("from nothing to a mail in the mailbox; killed, it leaves nobody behind, st
 
   const pids = Object.values(first.ready.pids);
   process.kill(first.ready.pids.root as number, "SIGKILL");
-  await gone(pids, ORPHANS_MS_MAX);
+  await gone(pids, GONE_MS_MAX);
 
   const second = await start();
   expect(second.ready.api_key).toBe(first.ready.api_key);
   expect((await send(second.ready, "second")).status).toBe(200);
   expect(await caught(second.ready, "second")).toBe(true);
   process.kill(second.ready.pids.root as number, "SIGINT");
-  await gone(Object.values(second.ready.pids), STOP_MS_MAX);
+  await gone(Object.values(second.ready.pids), GONE_MS_MAX);
   expect(existsSync(join(home, "ready.json"))).toBe(false);
-}, 90_000);
+}, 240_000);
