@@ -2,9 +2,12 @@ import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
-/** Ten seconds of silence, on a timer that looks every four. */
-const CUT_MS_MAX = 16_000;
 const DRIP_MS = 500;
+/**
+ * Ten seconds of silence, on a timer that looks every four. In drips, since the api runs in this process: a
+ * machine that holds it up holds up both.
+ */
+const CUT_DRIPS_MAX = 16_000 / DRIP_MS;
 
 let api: TestApi;
 let ws: TestWorkspace;
@@ -20,9 +23,8 @@ afterAll(async () => {
   await api.stop();
 });
 
-/** Says the beginning at once and the rest byte by byte; resolves with how long it was let go on. */
-function drip(beginning: string, rest: string): Promise<{ ms: number; heard: string }> {
-  const began = performance.now();
+/** Says the beginning at once and the rest byte by byte; resolves with how often it could have said one. */
+function drip(beginning: string, rest: string): Promise<{ drips: number; heard: string }> {
   const socket = connect(Number(new URL(api.url).port), "127.0.0.1");
   sockets.push(socket);
   let heard = "";
@@ -32,12 +34,15 @@ function drip(beginning: string, rest: string): Promise<{ ms: number; heard: str
   socket.on("error", () => {}); // a write may meet the cut
   socket.write(beginning);
   let at = 0;
-  const timer = setInterval(() => rest && socket.write(rest[at++ % rest.length] as string), DRIP_MS);
+  const timer = setInterval(() => {
+    const drip = rest[at++ % rest.length];
+    if (drip !== undefined) socket.write(drip);
+  }, DRIP_MS);
   timers.push(timer);
   return new Promise((resolve) =>
     socket.once("close", () => {
       clearInterval(timer);
-      resolve({ ms: performance.now() - began, heard });
+      resolve({ drips: at, heard });
     }),
   );
 }
@@ -67,11 +72,11 @@ test("who sends nothing, slow headers, or a slow body is cut within seconds, and
   };
   for (let n = 0; n < 20; n++) expect((await ws.client.post("/emails", mail())).status).toBe(200);
   for (const [what, cut] of Object.entries(slow)) {
-    const { ms, heard } = await cut;
-    expect(ms, what).toBeLessThan(CUT_MS_MAX);
+    const { drips, heard } = await cut;
+    expect(drips, what).toBeLessThan(CUT_DRIPS_MAX);
     expect(heard, what).not.toContain("HTTP/1.1 200");
   }
   const [row] = await api.sql`select count(*)::int from email where workspace_id = ${ws.id}`;
   expect(row?.count).toBe(20);
   expect((await ws.client.post("/emails", mail())).status).toBe(200);
-}, 30_000);
+}, 90_000);
