@@ -1,9 +1,13 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import type { Caller } from "../../src/admission/admit.ts";
+import { LastUsed } from "../../src/api/lastused.ts";
 import { openProxy, type TcpProxy } from "../rig/proxy.ts";
 import { services } from "../rig/services.ts";
 import { mail, type TestApi, testApi } from "../rig/workspace.ts";
 
 const ACCURATE_MS = 5_000;
+/** A busy machine is late with every timer: that the time is shown soon is shown by a clock of the test. */
+const SHOWN_MS_MAX = 30_000;
 
 let toPostgres: TcpProxy;
 let api: TestApi;
@@ -26,9 +30,9 @@ async function lastUse(keyId: string): Promise<number | null> {
 }
 
 const shown = (keyId: string, from: number) =>
-  expect.poll(() => lastUse(keyId), { timeout: ACCURATE_MS }).toBeGreaterThanOrEqual(from);
+  expect.poll(() => lastUse(keyId), { timeout: SHOWN_MS_MAX }).toBeGreaterThanOrEqual(from);
 
-test("never used is null; any request with a valid key moves it, within five seconds", async () => {
+test("never used is null; any request with a valid key moves it", async () => {
   const ws = await api.workspace("pro", { requests_per_second: 1 });
   const { id, client } = await ws.key(["contacts:read"]);
   expect(await lastUse(id)).toBeNull();
@@ -43,6 +47,21 @@ test("never used is null; any request with a valid key moves it, within five sec
     expect([status, 403]).toContain(answer.status);
     await shown(id, from);
   }
+});
+
+test("it is written within five seconds", async () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  const { id: workspaceId, keyId } = await direct.workspace();
+  const faults: unknown[] = [];
+  const clock = { now: Date.now, given: () => 0 };
+  const lastUsed = new LastUsed(direct.sql, clock, (fault) => faults.push(fault));
+  const from = Date.now();
+  lastUsed.note({ workspaceId, keyId } as Caller);
+  vi.advanceTimersByTime(ACCURATE_MS);
+  vi.useRealTimers();
+  await shown(keyId, from);
+  await lastUsed.stop();
+  expect(faults).toEqual([]);
 });
 
 test("it stops with the last request, accurate to five seconds", async () => {
@@ -66,7 +85,7 @@ test("a note that Postgres did not get is not forgotten", async () => {
   toPostgres.cut();
   toPostgres.flow();
   await shown(ws.keyId, from);
-}, 20_000);
+});
 
 test("two apis that saw the same keys note them side by side", async () => {
   const ws = await direct.workspace();
