@@ -25,7 +25,7 @@ beforeAll(async () => {
   const engine = await startEngine(["api"], stage);
   key = (await engine.workspace("pro")).client.key;
   await engine.stop();
-  const settings = { LOG_REQUESTS_EVERY: "2", STORE_TIMEOUT_MS: "5000" };
+  const settings = { LOG_REQUESTS_EVERY: "2" };
   process = launch(["api", "deliver", "keeper"], { ...stage, settings });
   const { port } = (await process.says("serving")) as unknown as { port: number };
   base = `http://127.0.0.1:${port}`;

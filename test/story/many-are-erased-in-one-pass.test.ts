@@ -41,7 +41,7 @@ beforeAll(async () => {
   );
   await fill(NOW.getTime());
   await fill(NOW.getTime() - DAY_MS);
-}, 60_000);
+});
 afterAll(async () => {
   await api.stop();
   await database.drop();

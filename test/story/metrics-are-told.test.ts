@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { freePort } from "../../src/embedded/port.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { mail } from "../rig/workspace.ts";
@@ -11,12 +10,12 @@ let database: OwnDatabase;
 let engine: Engine;
 let port: number;
 beforeAll(async () => {
-  port = await freePort("127.0.0.1");
   database = await ownDatabase();
   engine = await startEngine(["api"], {
     databaseUrl: database.url,
-    settings: { METRICS_PORT: String(port) },
+    settings: { METRICS_PORT: "0" },
   });
+  port = engine.metricsPort as number;
 });
 afterAll(async () => {
   await engine.stop();
@@ -46,9 +45,8 @@ test("caps, what waits for them and the process, in the words of Prometheus", as
 });
 
 test("with a token they are told under it alone", async () => {
-  const port = await freePort("127.0.0.1");
-  const settings = { METRICS_PORT: String(port), METRICS_TOKEN: TOKEN };
-  const guarded = await startEngine(["api"], { settings });
+  const guarded = await startEngine(["api"], { settings: { METRICS_PORT: "0", METRICS_TOKEN: TOKEN } });
+  const port = guarded.metricsPort as number;
   const ask = async (authorization?: string) => {
     const response = await fetch(`http://127.0.0.1:${port}/metrics`, {
       headers: { ...(authorization !== undefined && { authorization }) },

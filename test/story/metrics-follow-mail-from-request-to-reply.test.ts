@@ -41,6 +41,8 @@ beforeAll(async () => {
         SENT + 1,
       );
       expect(now.value("postrider_requests_total", { route: "GET /emails/{id}" })).toBeGreaterThan(0);
+      const ticks = now.value("postrider_keeper_tick_seconds_count", { tick: "partitions" });
+      expect(ticks).toBeGreaterThan(0);
       return now;
     },
     { timeout: SETTLED_MS_MAX },

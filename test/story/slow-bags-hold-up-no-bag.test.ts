@@ -11,8 +11,8 @@ import { mail } from "../rig/workspace.ts";
 
 /** Ten times as many as a worker claims at once. */
 const SLOW_BAGS = 240;
-const DOT_MS = 60_000;
-const QUICK_MS_MAX = 10_000;
+const DOT_MS = 240_000;
+const QUICK_MS_MAX = 60_000;
 
 let world: World;
 let quick: Sink;
@@ -41,4 +41,4 @@ test("the last of many single mails does not wait for those before it", async ()
   await client.post("/emails", mail({ to: "one@quick.test" }));
   await quick.ledger.received(1, undefined, QUICK_MS_MAX);
   expect(engine.complaints).toEqual([]);
-}, 60_000);
+}, 120_000);

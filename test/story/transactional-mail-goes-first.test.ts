@@ -33,8 +33,8 @@ beforeAll(async () => {
   stage = await openStage();
   api = await testApi({ ...stage, clock });
   hand = handKeeper(stage, clock);
-  const connect = () => connectRecord(stage.databaseUrl, "commits", 2_000);
-  commit = mailCommit({ connect, timeoutMs: 2_000 }, () => {}, Buffer.from);
+  const connect = () => connectRecord(stage.databaseUrl, "commits", 10_000);
+  commit = mailCommit({ connect, timeoutMs: 10_000 }, () => {}, Buffer.from);
 });
 afterAll(async () => {
   await api.stop();

@@ -162,7 +162,7 @@ test("endpoints that are let go of in a pause are free for others", async () => 
   const inTurns = <T>(look: () => Promise<T>) => expect.poll(() => worker.turn().then(look, look), POLL);
   await inTurns(told).toHaveLength(2);
 
-  await leaving.pause(POLL.timeout);
+  await leaving.pause(HOUR_MS);
   const leased = async () =>
     (
       await home.sql<{ id: string }[]>`select workspace_id as id from webhook where lease_token is not null`
