@@ -11,8 +11,8 @@ import { handKeeper } from "../rig/keeping.ts";
 import { startProcess } from "../rig/process.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 
-/** Of one statement; a transaction may be idle for twice as long. */
-const STORE_MS = 1_000;
+/** Of one statement, also on a machine that stands still for a moment; a transaction may be idle for twice as long. */
+const STORE_MS = 3_000;
 const PATIENCE_MS = 30_000;
 const CLOCK = { now: Date.now, given: () => 0 };
 
@@ -111,18 +111,18 @@ async function holders(): Promise<string[]> {
   return (await sql<{ name: string }[]>`select name from tick_lease`).map(({ name }) => name);
 }
 
-/** Whether a keeper stands before the lock of a ledger. */
+/** Whether a keeper stands before the lock of a ledger. Others have keepers in the same Postgres. */
 async function waitsForLock(): Promise<boolean> {
   const rows = await sql`
     select from pg_stat_activity
-    where application_name = 'postrider keeper' and wait_event_type = 'Lock' and query like '%ledger%'`;
+    where datname = current_database() and application_name = 'postrider keeper' and wait_event_type = 'Lock' and query like '%ledger%'`;
   return rows.length > 0;
 }
 
 async function idleInTransaction(): Promise<number> {
   const [row] = await sql<{ n: number }[]>`
     select count(*)::int as n from pg_stat_activity
-    where application_name = 'postrider keeper' and state = 'idle in transaction'
+    where datname = current_database() and application_name = 'postrider keeper' and state = 'idle in transaction'
       and state_change < clock_timestamp() - ${STORE_MS} * interval '1 ms'`;
   return row?.n ?? 0;
 }
