@@ -12,6 +12,8 @@ import { mail, type TestWorkspace } from "../rig/workspace.ts";
 const PATIENCE_MS = 30_000;
 const PEOPLE = 40;
 const MAILS_EACH = 15;
+/** The mail is on its way until somebody is erased. */
+const SLOW = "slow-5000";
 
 let stage: Stage;
 let engine: Engine;
@@ -40,7 +42,7 @@ type Email = {
 };
 
 test("who is erased while the mail is on its way is not asked again, and the others get it", async () => {
-  const [anna, bob] = ["once-451+anna@forget.example", "slow-1500+bob@keep.example"];
+  const [anna, bob] = ["once-451+anna@forget.example", `${SLOW}+bob@keep.example`];
   await ws.client.post(contacts, { email: anna });
   const id = await send([anna, bob]);
   await stage.sink.ledger.replied(anna, 1);
@@ -61,11 +63,7 @@ test("who is erased while the mail is on its way is not asked again, and the oth
 });
 
 test("one that others still wait for is tried again for them alone", async () => {
-  const [carl, dora, eve] = [
-    "carl@forget.example",
-    "once-451+dora@keep.example",
-    "slow-1500+eve@keep.example",
-  ];
+  const [carl, dora, eve] = ["carl@forget.example", "once-451+dora@keep.example", `${SLOW}+eve@keep.example`];
   await ws.client.post(contacts, { email: carl });
   const id = await send([carl, dora, eve]);
   await stage.sink.ledger.replied(dora, 1);
@@ -78,7 +76,7 @@ test("one that others still wait for is tried again for them alone", async () =>
 });
 
 test("a mail of which nobody is left ends canceled, or delivered when it was, and is not put off", async () => {
-  const [finn, gina] = ["once-451+finn@forget.example", "slow-1500+gina@forget.example"];
+  const [finn, gina] = ["once-451+finn@forget.example", `${SLOW}+gina@forget.example`];
   for (const address of [finn, gina]) await ws.client.post(contacts, { email: address });
   const both = await send([finn, gina]);
   const alone = await send([gina]);
