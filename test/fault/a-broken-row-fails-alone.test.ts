@@ -9,24 +9,32 @@ import {
   type Submission,
 } from "../../src/record/mail/commit.ts";
 import type { NewEmail } from "../../src/record/mail/emails.ts";
-import { services } from "../rig/services.ts";
+import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { type Refusal, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 const HEAD = { from: "a@example.com", to: ["b@example.net"], cc: [], bcc: [], reply_to: [], subject: "s" };
 
+const TIMEOUT_MS = 10_000;
+
+/** Its tables are altered. */
+let database: OwnDatabase;
 let api: TestApi;
 let commit: MailCommit;
 let bags: Bag[];
 let workspaces: TestWorkspace[];
 let versions: Map<string, number>;
 beforeAll(async () => {
-  api = await testApi();
+  database = await ownDatabase();
+  api = await testApi({ databaseUrl: database.url });
 });
-afterAll(() => api.stop());
+afterAll(async () => {
+  await api.stop();
+  await database.drop();
+});
 beforeEach(async () => {
   bags = [];
   commit = mailCommit(
-    { connect: () => connectRecord(services().databaseUrl, "commits", 2_000), timeoutMs: 2_000 },
+    { connect: () => connectRecord(database.url, "commits", TIMEOUT_MS), timeoutMs: TIMEOUT_MS },
     (some) => bags.push(...some),
     Buffer.from,
   );
