@@ -15,7 +15,7 @@ import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { tablesWith } from "../rig/traces.ts";
 import { type TestApi, testApi } from "../rig/workspace.ts";
 
-const TIMEOUT_MS = 2_000;
+const TIMEOUT_MS = 10_000;
 const ADDRESS = "hesitant@overtaken.example";
 const clock: Clock = { now: () => Date.now(), given: () => 0 };
 
