@@ -33,28 +33,35 @@ export async function rowsOf(sql: Sql, workspaceId: string): Promise<Record<stri
 
 /** The transaction at home may not be idle for longer than a second. */
 type Amid = (atHome: Tx) => Promise<unknown>;
+const nothing: Amid = async () => {};
 
-const LOCK_TIMEOUT = "55P03";
+/** It waited for a lock for too long, or stood still for so long that Postgres ended it. */
+const LATE = ["55P03", "25P03", "EPIPE", "ECONNRESET", "CONNECTION_CLOSED"];
 const SWITCH_MS_MAX = 30_000;
 const RETRY_MS = 50;
 
 /**
  * On a busy machine a switch takes longer than writers may be paused, and is taken back: then it is tried
- * again, as a mover does it.
+ * again, as a mover does it, unless `amid` has begun.
  */
 export async function switchOver(
   { home, other }: Pick<TwoCells, "home" | "other">,
   tables: readonly MovedTable[],
   run: { workspaceId: string; id: string },
-  amid: Amid = async () => {},
+  amid: Amid = nothing,
 ): Promise<number> {
   const deadline = performance.now() + SWITCH_MS_MAX;
+  let hasBegun = false;
+  const once: Amid = (atHome) => {
+    hasBegun = amid !== nothing;
+    return amid(atHome);
+  };
   for (;;)
     try {
-      return await handOver(beforeCommit(home.sql, amid), other.sql, tables, { ...run, cell: other.name });
+      return await handOver(beforeCommit(home.sql, once), other.sql, tables, { ...run, cell: other.name });
     } catch (error) {
-      const isLate = error instanceof NotYet || (error as { code?: string }).code === LOCK_TIMEOUT;
-      if (!isLate || performance.now() > deadline) throw error;
+      const isLate = error instanceof NotYet || LATE.includes((error as { code?: string }).code ?? "");
+      if (!isLate || hasBegun || performance.now() > deadline) throw error;
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
 }
