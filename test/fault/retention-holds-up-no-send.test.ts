@@ -8,6 +8,7 @@ import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { dayName, makePartitions } from "../../src/record/db/partitions.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
+import { longestLockWaitMs } from "../rig/lockwaits.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
@@ -166,18 +167,5 @@ async function expectNoWaitingSends(work: Promise<unknown>): Promise<void> {
     do expect((await ws.client.post("/emails", mail())).status).toBe(200);
     while (!isOver);
   })();
-  let longestMs = 0;
-  do longestMs = Math.max(longestMs, await waitedMs());
-  while (!isOver);
-  await Promise.all([done, sending]);
-  expect(longestMs).toBeLessThan(WAIT_MS_MAX);
-}
-
-/** How long something that a send needs has been waiting for a lock now. */
-async function waitedMs(): Promise<number> {
-  const [row] = await watcher<{ ms: number }[]>`
-    select coalesce(max(1000 * extract(epoch from clock_timestamp() - waitstart)), 0)::float8 as ms
-    from pg_locks join pg_stat_activity using (pid)
-    where not granted and datname = current_database() and application_name in ('postrider commits', 'postrider reads', 'postrider hints')`;
-  return row?.ms as number;
+  expect(await longestLockWaitMs(watcher, Promise.all([done, sending]))).toBeLessThan(WAIT_MS_MAX);
 }
