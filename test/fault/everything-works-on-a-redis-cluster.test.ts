@@ -19,7 +19,7 @@ for (const { name, program, missing } of REDIS_PROGRAMS)
     let options: { databaseUrl: string; redisUrl: string; smtpUrl: string };
     beforeAll(async () => {
       [cluster, database, sink] = await Promise.all([
-        ownCluster(services().folder, program),
+        ownCluster(services().folder, { program }),
         ownDatabase(),
         openSink(),
       ]);

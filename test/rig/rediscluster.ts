@@ -1,6 +1,6 @@
 /**
- * A Redis cluster of a test's own on the loopback: three masters with a replica each, which notice within a
- * second that a node is gone. Nodes can be killed and started again, and slots moved, while it is used.
+ * A Redis cluster of a test's own on the loopback: three masters with a replica each. Nodes can be killed and
+ * started again, and slots moved, while it is used.
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
@@ -9,7 +9,8 @@ import type { Daemon } from "../../src/embedded/daemon.ts";
 import { freePort } from "../../src/embedded/port.ts";
 import { killRedisServer, startRedisServer, until } from "./redisserver.ts";
 
-const NODE_TIMEOUT_MS = 1_000;
+/** A node that stands still for some seconds on a busy machine is not gone. */
+const NODE_TIMEOUT_MS = 15_000;
 const MASTERS = 3;
 const SLOTS = 16_384;
 const RECONNECT_MS = 50;
@@ -43,10 +44,15 @@ export type OwnCluster = {
   stop(): Promise<void>;
 };
 
-/** In a folder of its own below this one. */
-export async function ownCluster(parent: string, program = "redis-server"): Promise<OwnCluster> {
+/** In a folder of its own below this one. `nodeTimeoutMs`: for so long a node is not missed. */
+export async function ownCluster(
+  parent: string,
+  { program = "redis-server", nodeTimeoutMs = NODE_TIMEOUT_MS } = {},
+): Promise<OwnCluster> {
   const folder = join(parent, `cluster-${randomUUID().slice(0, 8)}`);
-  const nodes = await Promise.all(Array.from({ length: 2 * MASTERS }, () => startNode(folder, program)));
+  const nodes = await Promise.all(
+    Array.from({ length: 2 * MASTERS }, () => startNode(folder, program, nodeTimeoutMs)),
+  );
   const running = () => nodes.filter((node) => node.isRunning());
   const idOf = async (node: ClusterNode) => String(await node.client.cluster("MYID"));
   const masters = nodes.slice(0, MASTERS);
@@ -130,7 +136,7 @@ export async function ownCluster(parent: string, program = "redis-server"): Prom
 
 type Node = ClusterNode & { busPort: number; isRunning(): boolean; end(): Promise<void> };
 
-async function startNode(folder: string, program: string): Promise<Node> {
+async function startNode(folder: string, program: string, nodeTimeoutMs: number): Promise<Node> {
   const [port, busPort] = [await freePort(), await freePort()];
   const own = join(folder, String(port));
   let daemon: Daemon | null = await start();
@@ -170,7 +176,7 @@ async function startNode(folder: string, program: string): Promise<Node> {
         `port ${port}`,
         `cluster-port ${busPort}`,
         "cluster-enabled yes",
-        `cluster-node-timeout ${NODE_TIMEOUT_MS}`,
+        `cluster-node-timeout ${nodeTimeoutMs}`,
         'save ""',
         // a replica takes over however old its data are, and new ones get theirs at once
         "cluster-replica-validity-factor 0",
