@@ -13,7 +13,9 @@ import { openSink, type Sink } from "../rig/sink.ts";
 import { mail } from "../rig/workspace.ts";
 
 const PASSWORD = "of the tests/only";
-const BACK_MS_MAX = 10_000;
+/** A job that got lost is found by the audit, within a minute. All others go on within 10 s; a busy machine adds some. */
+const BACK_MS_MAX = 30_000;
+const SETTLED_MS_MAX = 90_000;
 
 for (const { name, program, missing } of REDIS_PROGRAMS)
   describe.skipIf(missing)(missing ?? `behind Sentinel of ${name}`, () => {
@@ -42,7 +44,8 @@ for (const { name, program, missing } of REDIS_PROGRAMS)
               `port ${port}`,
               `sentinel monitor shop 127.0.0.1 ${first} 2`,
               `sentinel auth-pass shop "${PASSWORD}"`,
-              "sentinel down-after-milliseconds shop 1000",
+              // no server that stands still for a moment on a busy machine is taken to be gone
+              "sentinel down-after-milliseconds shop 4000",
               "sentinel failover-timeout shop 3000",
             ],
             { isSentinel: true, program },
@@ -89,11 +92,13 @@ for (const { name, program, missing } of REDIS_PROGRAMS)
       await until("Sentinel has named another master", async () => (await told("port")) !== port);
       const namedAt = performance.now();
       ids.push(...(await sending));
-      await sink.ledger.received(ids.length, ({ messageId }) =>
-        ids.includes(messageId.split("@")[0] as string),
+      await sink.ledger.received(
+        ids.length,
+        ({ messageId }) => ids.includes(messageId.split("@")[0] as string),
+        SETTLED_MS_MAX,
       );
       expect(performance.now() - namedAt).toBeLessThan(BACK_MS_MAX);
-      expect(await settled(engine.sql, ws.id, BACK_MS_MAX)).toEqual({ delivered: 40 });
+      expect(await settled(engine.sql, ws.id, SETTLED_MS_MAX)).toEqual({ delivered: 40 });
       for (const id of ids) expect(sink.ledger.count(`${id}@example.com`)).toBe(1);
     }, 120_000);
   });
