@@ -7,7 +7,7 @@ import { openProxy, type TcpProxy } from "../rig/proxy.ts";
 import { services } from "../rig/services.ts";
 import { Client, mail, type Refusal, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
-/** Of an api that soon gives up. Where a store answers, none may: the machine may stand still for a moment. */
+/** Of an api that soon gives up. Where a store answers none may, though the machine stands still. */
 const TIMEOUT_MS = 1_000;
 
 let toPostgres: TcpProxy;

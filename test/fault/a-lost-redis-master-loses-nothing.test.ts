@@ -17,7 +17,7 @@ const SHARDS = 3;
 const AMPLE_CAPS = { cap_hour: 1_000_000, cap_day: 1_000_000 };
 /** Soon, and not when a node stands still for a moment. */
 const MISSED_AFTER_MS = 3_000;
-/** Of 10 s; it took 8 on a machine with ten times more work than cores, which may also stand still for a moment. */
+/** It took 8 of 10 s on a machine with ten times more work than cores, which may also stand still. */
 const BACK_MS_MAX = 20_000;
 const SETTLED_MS_MAX = 60_000;
 

@@ -5,7 +5,7 @@ import { Client, mail, type Refusal, type TestApi, type TestWorkspace, testApi }
 
 const CALLERS = 64;
 const TIMEOUT_MS = 1_000;
-/** Without a timeout nobody would be answered before the store is; the machine may stand still for some seconds. */
+/** The machine may stand still for some seconds. Without a timeout nobody would be answered at all. */
 const BUSY_MS_MAX = 5_000;
 
 let redis: OwnRedis;

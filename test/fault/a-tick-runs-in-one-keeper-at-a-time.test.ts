@@ -11,7 +11,7 @@ import { handKeeper } from "../rig/keeping.ts";
 import { startProcess } from "../rig/process.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 
-/** Of one statement, also on a machine that stands still for a moment; a transaction may be idle for twice as long. */
+/** Of one statement, where the machine stands still, too; a transaction may be idle for twice as long. */
 const STORE_MS = 3_000;
 const PATIENCE_MS = 30_000;
 const CLOCK = { now: Date.now, given: () => 0 };

@@ -13,7 +13,7 @@ import { openSink, type Sink } from "../rig/sink.ts";
 import { mail } from "../rig/workspace.ts";
 
 const PASSWORD = "of the tests/only";
-/** A job that got lost is found by the audit, within a minute. All others go on within 10 s; a busy machine adds some. */
+/** Of 10 s; a busy machine adds some. The audit finds a job that got lost within a minute. */
 const BACK_MS_MAX = 30_000;
 const SETTLED_MS_MAX = 90_000;
 

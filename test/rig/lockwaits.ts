@@ -1,10 +1,10 @@
 /**
- * How long sends wait for locks while something else goes on: a busy machine makes everything slower, and tells
+ * How long sends wait for locks while something else goes on: that a busy machine makes all slower tells
  * nothing about who stands in whose way.
  */
 import type { Sql } from "../../src/record/db/connect.ts";
 
-/** The longest wait for a lock that something a send needs had, as Postgres tells it, until `work` is over. */
+/** The longest wait for a lock of something that a send needs, until `work` is over. */
 export async function longestLockWaitMs(watcher: Sql, work: Promise<unknown>): Promise<number> {
   let isOver = false;
   const done = work.finally(() => {
