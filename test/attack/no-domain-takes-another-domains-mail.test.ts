@@ -65,10 +65,7 @@ test.each<[what: string, victim: () => Mx[], attacker: (victim: readonly Mx[]) =
   const victim = ofVictim();
   world.name({ "victim.test": { mx: victim } });
   for (let n = 0; n < ROUNDS; n++) world.name({ [`evil${n}.test`]: { mx: ofAttacker(victim) } });
-  const { send } = world.courier({
-    limits: { hurryMs: 0, conversationDeliveriesMax: 1 },
-    dnsTimeoutMs: 5_000,
-  });
+  const { send } = world.courier({ limits: { hurryMs: 0, conversationDeliveriesMax: 1 } });
   for (let n = 0; n < ROUNDS; n++)
     await Promise.all([send(`m${n}@evil${n}.test`), send(`a${n}@victim.test`), send(`b${n}@victim.test`)]);
   const taken = (sink: Sink | undefined) =>
