@@ -11,7 +11,11 @@ import { DnsClient } from "../../src/transport/dnsquery.ts";
 import { heldBy } from "../rig/held.ts";
 import { listenOn } from "../rig/port.ts";
 
+/** The resolver is in this process: where that stands still, an answer is late. */
+const PATIENCE_MS = 10_000;
+/** Where no answer comes. */
 const TIMEOUT_MS = 300;
+const TRIES = 2;
 const QUESTION_AT = 12;
 const NAME = "_25._tcp.mx.a.test";
 const DATA = Buffer.from(`030101${"ab".repeat(32)}`, "hex");
@@ -46,7 +50,8 @@ afterEach(async () => {
   await new Promise((resolve) => tcp.close(resolve));
 });
 
-const ask = () => new DnsClient({ address: "127.0.0.1", port }, TIMEOUT_MS).ask(NAME, "TLSA");
+const ask = (timeoutMs = PATIENCE_MS) =>
+  new DnsClient({ address: "127.0.0.1", port }, timeoutMs).ask(NAME, "TLSA");
 
 function bytes16(value: number): Buffer {
   const bytes = Buffer.alloc(2);
@@ -107,10 +112,28 @@ const LIES: readonly (readonly [string, (question: Buffer) => Buffer])[] = [
 test.each(LIES)("one with %s is not heard, and the honest one after it is", async (_, lie) => {
   overUdp = (question) => [lie(question), answer(question, [record(DATA)])];
   expect(await ask()).toEqual(HONEST);
-  overUdp = (question) => [lie(question)];
-  const began = performance.now();
-  expect(await ask()).toMatchObject({ kind: "failed", isRefused: false });
-  expect(performance.now() - began).toBeLessThan(2 * TIMEOUT_MS + 400);
+  let asked = 0;
+  overUdp = (question) => {
+    asked++;
+    return [lie(question)];
+  };
+  expect(await ask(TIMEOUT_MS)).toMatchObject({ kind: "failed", isRefused: false });
+  expect(asked).toBeLessThanOrEqual(TRIES);
+});
+
+test("lies without end take no longer than silence", async () => {
+  overUdp = () => [];
+  let isOver = false;
+  udp.on("message", (question: Buffer, { port: to, address }: RemoteInfo) => {
+    const repeat = () => {
+      if (isOver) return;
+      udp.send(answer(question, [], { id: question.readUInt16BE() ^ 1 }), to, address);
+      setImmediate(repeat);
+    };
+    repeat();
+  });
+  expect(await ask(TIMEOUT_MS)).toMatchObject({ kind: "failed", isRefused: false });
+  isOver = true;
 });
 
 const alias = (from: Buffer, to: Buffer) => record(to, { owner: from, type: 5 });
@@ -201,5 +224,5 @@ test("the largest answer holds the loop for less than 50 ms", async () => {
     Buffer.alloc(1),
   ]);
   overTcp = (question) => answer(question, Array(200).fill(record(DATA, { owner: long })));
-  expect(await heldBy(ask, 50)).toBeLessThan(50);
+  expect(await heldBy(() => ask(), 50)).toBeLessThan(50);
 });
