@@ -2,11 +2,10 @@
  * Whoever adds a webhook chooses its URL, and what its name leads to. In every form, a special address is
  * refused when it is given, and nothing connects to one when a name leads there, now or a moment later.
  */
-import { Resolver } from "node:dns/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { egressRules, readEndpoint } from "../../src/webhooks/endpoint.ts";
 import { Poster } from "../../src/webhooks/post.ts";
-import { DnsServer } from "../rig/dns.ts";
+import { DnsServer, dnsOf } from "../rig/dns.ts";
 import { openReceiver, type Receiver } from "../rig/hookreceiver.ts";
 import { type Refusal, type TestApi, testApi } from "../rig/workspace.ts";
 
@@ -15,14 +14,11 @@ const LOOPBACK = [{ address: "127.0.0.0", prefix: 8 }];
 let api: TestApi;
 let dns: DnsServer;
 let receiver: Receiver;
-let resolver: Resolver;
 beforeAll(async () => {
   api = await testApi();
   dns = new DnsServer();
   await dns.open();
   receiver = await openReceiver();
-  resolver = new Resolver({ timeout: 1_000, tries: 1 });
-  resolver.setServers([dns.address]);
 });
 afterAll(async () => {
   await api.stop();
@@ -104,7 +100,7 @@ test("where the operator allows a network, it may be reached, also without TLS",
 
 /** What a post to this name ends with, by rules that allow nothing unless told. */
 async function posted(url: string, allowed: typeof LOOPBACK = []) {
-  const poster = new Poster(url, 1, { dns: resolver, rules: egressRules(allowed) });
+  const poster = new Poster(url, 1, { dns: dnsOf(dns), rules: egressRules(allowed) });
   try {
     return await poster.post("{}", {});
   } finally {

@@ -2,7 +2,6 @@
  * Receivers as DNS names them, each on an address of its own of this machine and all on one port, and a
  * direct courier that delivers to them under a clock the test moves.
  */
-import { Resolver } from "node:dns/promises";
 import { createServer } from "node:net";
 import { createSecureContext } from "node:tls";
 import type { Env } from "../../src/config.ts";
@@ -19,7 +18,7 @@ import { StsPolicies } from "../../src/transport/policies.ts";
 import { Web } from "../../src/transport/web.ts";
 import { type Authority, openAuthority } from "./authority.ts";
 import { MovableClock } from "./clock.ts";
-import { type Answer, type DnsServer, openDns } from "./dns.ts";
+import { type Answer, type DnsServer, dnsOf, openDns } from "./dns.ts";
 import { ALWAYS, FLY_EVERY_MS, FLY_MS, mailTo, openPeer, type Script, type ScriptedPeer } from "./peer.ts";
 import { openPolicyHost, type PolicyHost } from "./policyhost.ts";
 import { listenOn } from "./port.ts";
@@ -28,8 +27,6 @@ import { openSink, type Sink, type SinkOptions } from "./sink.ts";
 
 export const MESSAGE = Buffer.from("Message-ID: <1@test>\r\n\r\nhello\r\n");
 const LOOPBACK = { address: "127.0.0.0", prefix: 8 };
-/** Whoever answers runs in this process: on a busy machine even that takes long. */
-const DNS_TIMEOUT_MS = 10_000;
 /** For couriers that meet a name whose servers are silent; others have to be answered within it. */
 export const SILENCE_MS = 2_000;
 
@@ -97,8 +94,7 @@ export class World {
 
   courier(options: DirectOptions = {}): DirectUnderTest {
     let aheadMs = 0;
-    const resolver = new Resolver({ timeout: options.dnsTimeoutMs ?? DNS_TIMEOUT_MS, tries: 1 });
-    resolver.setServers([this.dns.address]);
+    const resolver = dnsOf(this.dns, options.dnsTimeoutMs);
     const { manners, limits, mailsMax = 1_000, mayReachLoopback = true } = options;
     const { conversationsMax, destinationsMax, sql = null } = options;
     const allowed = mayCarryTo(mayReachLoopback ? [LOOPBACK] : []);

@@ -4,6 +4,7 @@
  * TXT and PTR and nothing else, and counts what it was asked.
  */
 import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
+import { Resolver } from "node:dns/promises";
 import { once } from "node:events";
 import { createServer, isIP, type Socket as Stream } from "node:net";
 import { listenOn } from "./port.ts";
@@ -114,6 +115,32 @@ export async function openDns(zones: Readonly<Record<string, Answer>> = {}): Pro
   for (const [name, zone] of Object.entries(zones)) server.zones.set(name, zone);
   await server.open();
   return server;
+}
+
+/** The server is in this process: where that stands still, an answer is late. Silence asks for less. */
+const PATIENCE_MS = 10_000;
+
+/**
+ * Each question is asked by a client of its own. One that has heard quick answers waits a quarter of a second
+ * for the next one, whatever its timeout (c-ares 1.34).
+ */
+export function dnsOf(
+  server: DnsServer,
+  timeout = PATIENCE_MS,
+): Pick<Resolver, "resolve4" | "resolve6" | "resolveMx" | "resolveTxt"> {
+  const client = (): Resolver => {
+    const one = new Resolver({ timeout, tries: 1 });
+    one.setServers([server.address]);
+    return one;
+  };
+  return {
+    resolve4: ((name: string, options: { ttl: true }) =>
+      client().resolve4(name, options)) as Resolver["resolve4"],
+    resolve6: ((name: string, options: { ttl: true }) =>
+      client().resolve6(name, options)) as Resolver["resolve6"],
+    resolveMx: (name) => client().resolveMx(name),
+    resolveTxt: (name) => client().resolveTxt(name),
+  };
 }
 
 /** The name that is asked for, and where it ends. */
