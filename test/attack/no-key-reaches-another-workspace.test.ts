@@ -10,6 +10,7 @@ import { PERMISSIONS } from "../../src/admission/permissions.ts";
 import type { Route } from "../../src/api/routes.ts";
 import { isUuid, newId } from "../../src/ids.ts";
 import { insertImport } from "../../src/record/contacts/imports.ts";
+import { eventually } from "../rig/eventually.ts";
 import { type Client, mail, type TestApi, testApi } from "../rig/workspace.ts";
 
 /** One thing of each kind that a workspace holds. */
@@ -437,6 +438,12 @@ async function fill(client: Client, workspace: string, mark: string): Promise<Th
   const suppressed = `suppressed.${hex}@example.net`;
   const suppression = await made("POST", "/suppressions", { email: suppressed, evidence: mark });
   const webhook = await made("POST", "/webhooks", { endpoint: `https://hooks.example.com/${hex}` });
+  // requests are logged behind their answers: this was the last one
+  await eventually(async () => {
+    expect(
+      await api.sql`select from request where workspace_id = ${workspace} and route like '%/webhooks'`,
+    ).toHaveLength(1);
+  });
   const imported = newId(Date.now());
   await insertImport(api.sql, { workspaceId: workspace, audienceId: audience, id: imported }, new Date());
   const event = `${email}_10`;

@@ -8,6 +8,7 @@ import { type ConsoleCall, MANAGERS } from "../../src/console/calls.ts";
 import { type ConsoleParts, callTable } from "../../src/console/console.ts";
 import type { Sessions } from "../../src/console/sessions.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import { eventually } from "../rig/eventually.ts";
 import { type Browser, person, signedIn } from "../rig/people.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
@@ -232,6 +233,12 @@ async function fill({ client, id, keyId }: TestWorkspace): Promise<Ids> {
   const member = await person(engine.sql, id, "member");
   const automation = await client.post<{ id: string }>("/automations", {
     ...{ name: MARK, audience_id: victimAudience, event: "signed.up", steps: [] },
+  });
+  // requests are logged behind their answers: this is the last one
+  await eventually(async () => {
+    expect(
+      await engine.sql`select from request where workspace_id = ${id} and route like '%/automations'`,
+    ).toHaveLength(1);
   });
   return {
     automation: automation.body.id,
