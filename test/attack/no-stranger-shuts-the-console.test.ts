@@ -45,7 +45,7 @@ test("strangers in many places keep no owner out who comes from where they were 
   const home = { "x-forwarded-for": "198.51.100.20" };
   const owner = new Browser(engine.consoleUrl);
   expect((await owner.post("session", { email, password: PASSWORD }, home)).status).toBe(200);
-  const redis = connectRedis(services().redisUrl, "admission", 2_000);
+  const redis = connectRedis(services().redisUrl, "admission", 10_000);
   await once(redis, "ready");
   // as many attempts as the account has, without the work of checking passwords
   const ofAccount = { name: "account", most: 50, spanMs: 900_000 };
@@ -79,8 +79,8 @@ test("an account is mailed three links to a new password in an hour, however its
   for (const written of [email, email.replace("i", "İ")])
     for (let n = 0; n < 3; n++) expect((await reset(written)).status).toBe(200);
   await reset(other);
-  await expect.poll(() => mailed(other)).toBe(1);
-  expect(await mailed(email)).toBe(3);
+  // each is mailed behind its answer, so the last one may be the first
+  await expect.poll(() => Promise.all([mailed(email), mailed(other)])).toEqual([3, 1]);
 });
 
 async function mailed(to: string): Promise<number> {
