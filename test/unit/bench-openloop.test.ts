@@ -49,7 +49,8 @@ test("what is not answered 2xx is a failure, and is heard all the same", async (
 });
 
 test("what is never answered is heard as status 0, with the time until it was given up", async () => {
-  const answerMsMax = 200;
+  // what is answered is answered at once, also where this process stands still for seconds
+  const answerMsMax = 4_000;
   let came = 0;
   const shot = await serve((response) => {
     if (++came % 2 === 0) response.end("{}");

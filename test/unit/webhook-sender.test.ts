@@ -53,7 +53,14 @@ function answers(): ServerResponse[] {
   return open;
 }
 
+/** What takes a tenth of a second would get a row. */
+function standStill(): void {
+  const now = performance.now();
+  vi.spyOn(performance, "now").mockImplementation(() => now);
+}
+
 test("what waits behind an event that has no row gets none either: nothing would let it go", async () => {
+  standStill();
   const sender = senderTo(receiver, { id: newId(0), cursor: 4, last: 5 });
   const open = answers();
   const [main, replayed] = sender.spans.map(({ stream }) => stream) as [Stream, Stream];
@@ -148,9 +155,7 @@ test("events that the log held no longer are told of once nobody reads that part
   const sender = senderTo(own);
   const [stream] = sender.spans.map(({ stream }) => stream) as [Stream];
   const [before, behind] = [newId(0), newId(0)];
-  // what takes long would get a row
-  const now = performance.now();
-  vi.spyOn(performance, "now").mockImplementation(() => now);
+  standStill();
   sender.takeSpan(stream, [eventOf(before, 11)], 11, 0);
   sender.takeSpan(stream, [eventOf(behind, 20)], 20, 8);
   sender.skipTo(stream, 25);
