@@ -5,6 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import type { Mail } from "../rig/ledger.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { openSink, type Sink } from "../rig/sink.ts";
@@ -12,6 +13,8 @@ import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const MB = 1024 * 1024;
 const WORKED_MS_MAX = 50;
+/** Some hundred MB pass through processes that others keep waiting. */
+const TEST_MS_MAX = 120_000;
 /** The least of a few: the first ones also compile, and collect garbage of what was before. */
 const RUNS = 4;
 
@@ -50,7 +53,8 @@ async function sentAsBatch(mails: readonly object[]): Promise<string[]> {
 /** Sends them at once and waits until the receiver has all of them. */
 async function brought(mails: readonly object[], asBatch = false): Promise<void> {
   const ids = asBatch ? await sentAsBatch(mails) : await Promise.all(mails.map(sent));
-  await sink.ledger.received(ids.length, ({ messageId }) => ids.some((id) => messageId.startsWith(id)));
+  const isOne = ({ messageId }: Mail) => ids.some((id) => messageId.startsWith(id));
+  await sink.ledger.received(ids.length, isOne, TEST_MS_MAX);
 }
 
 async function longestTurn(mails: readonly object[], asBatch = false): Promise<number> {
@@ -63,28 +67,36 @@ async function longestTurn(mails: readonly object[], asBatch = false): Promise<n
   return least;
 }
 
-test("an attachment of 28 MB", async () => {
-  const content = randomBytes(28 * MB).toString("base64");
-  const large = mail({ attachments: [{ filename: "a.bin", content }] });
-  expect(await longestTurn([large])).toBeLessThan(WORKED_MS_MAX);
-}, 120_000);
+test(
+  "an attachment of 28 MB",
+  async () => {
+    const content = randomBytes(28 * MB).toString("base64");
+    const large = mail({ attachments: [{ filename: "a.bin", content }] });
+    expect(await longestTurn([large])).toBeLessThan(WORKED_MS_MAX);
+  },
+  TEST_MS_MAX,
+);
 
-test("many long texts at once", async () => {
-  const pieces = [
-    "&#1",
-    "<a href=x>",
-    "<td>",
-    "<a a/a/a/a>",
-    "<div style=display:none><b>",
-    "x<hr>",
-    "\u200b",
-    "<b>",
-  ];
-  const mails = pieces.map((piece) =>
-    mail({ html: piece.repeat(Math.floor((1.9 * MB) / Buffer.byteLength(piece))) }),
-  );
-  expect(await longestTurn(mails)).toBeLessThan(WORKED_MS_MAX);
-}, 120_000);
+test(
+  "many long texts at once",
+  async () => {
+    const pieces = [
+      "&#1",
+      "<a href=x>",
+      "<td>",
+      "<a a/a/a/a>",
+      "<div style=display:none><b>",
+      "x<hr>",
+      "\u200b",
+      "<b>",
+    ];
+    const mails = pieces.map((piece) =>
+      mail({ html: piece.repeat(Math.floor((1.9 * MB) / Buffer.byteLength(piece))) }),
+    );
+    expect(await longestTurn(mails)).toBeLessThan(WORKED_MS_MAX);
+  },
+  TEST_MS_MAX,
+);
 
 const people = Array.from({ length: 50 }, (_, n) => `é${"x".repeat(250)} <a${n}@${"ü".repeat(20)}.example>`);
 const headers = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`X-${n}`, "üa".repeat(170)]));
@@ -97,5 +109,5 @@ test.each([
     const batch = Array.from({ length: 100 }, () => mail(more));
     expect(await longestTurn(batch, true)).toBeLessThan(WORKED_MS_MAX);
   },
-  120_000,
+  TEST_MS_MAX,
 );
