@@ -7,13 +7,15 @@ import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BOMBS, type Bomb, pathOf } from "../rig/bombs.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { sendsBeside } from "../rig/neighbour.ts";
+import { insisted, sendsBeside } from "../rig/neighbour.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { freshWorkspace, mail, type Refusal, type TestWorkspace } from "../rig/workspace.ts";
 
 const WORKED_MS_MAX = 50;
 const RSS_MB_MAX = 1024;
+/** A body may be parsed anew, ten seconds later. */
+const TEST_MS_MAX = 120_000;
 
 /** Others look through every table of the shared one. */
 let database: OwnDatabase;
@@ -36,15 +38,19 @@ afterAll(async () => {
   await database.drop();
 });
 
-test.each(Object.entries(BOMBS))("%s", async (what, [status, body]) => {
-  const text = body();
-  await api.loop();
-  const answer = await hostile.client.post<Refusal>(pathOf(what), text);
-  const { workedMsMax, rssMbMax } = await api.loop();
-  expect(answer.status, JSON.stringify(answer.body)).toBe(status);
-  expect(workedMsMax).toBeLessThan(WORKED_MS_MAX);
-  expect(rssMbMax).toBeLessThan(RSS_MB_MAX);
-});
+test.each(Object.entries(BOMBS))(
+  "%s",
+  async (what, [status, body]) => {
+    const text = body();
+    await api.loop();
+    const answer = await insisted<Refusal>(hostile, pathOf(what), text);
+    const { workedMsMax, rssMbMax } = await api.loop();
+    expect(answer.status, JSON.stringify(answer.body)).toBe(status);
+    expect(workedMsMax).toBeLessThan(WORKED_MS_MAX);
+    expect(rssMbMax).toBeLessThan(RSS_MB_MAX);
+  },
+  TEST_MS_MAX,
+);
 
 test("what is wrong is not looked for in all of a body", async () => {
   await api.loop();

@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { sendsBeside } from "../rig/neighbour.ts";
+import { insisted, sendsBeside } from "../rig/neighbour.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { freshWorkspace, mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -54,7 +54,7 @@ async function holdsUpNobody(requests: number, attack: () => Promise<unknown>): 
 test("one send of 38 MB", async () => {
   const hostile = await freshWorkspace(engine.keyring, url);
   const body = JSON.stringify(attached(randomBytes(28 * MB)));
-  await holdsUpNobody(1, async () => expect((await hostile.client.post("/emails", body)).status).toBe(200));
+  await holdsUpNobody(1, async () => expect((await insisted(hostile, "/emails", body)).status).toBe(200));
 }, 120_000);
 
 test("eight sends of 38 MB at once", async () => {
@@ -66,8 +66,8 @@ test("eight sends of 38 MB at once", async () => {
       bodies.map(async (body) => statuses.push((await hostile.client.post("/emails", body)).status)),
     ),
   );
-  expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(0);
   expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
+  expect((await insisted(hostile, "/emails", String(bodies[0]))).status).toBe(200);
 }, 120_000);
 
 test("batches of long bodies", async () => {
@@ -79,8 +79,8 @@ test("batches of long bodies", async () => {
       bodies.map(async (body) => statuses.push((await hostile.client.post("/emails/batch", body)).status)),
     ),
   );
-  expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(0);
   expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
+  expect((await insisted(hostile, "/emails/batch", String(bodies[0]))).status).toBe(200);
 }, 120_000);
 
 test("an attachment of megabytes is kept as it was, once", async () => {

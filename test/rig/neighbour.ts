@@ -1,6 +1,6 @@
 /** A workspace that sends one e-mail after the other while somebody else does harm. */
 import { expect } from "vitest";
-import { mail, type TestWorkspace } from "./workspace.ts";
+import { type Answer, mail, type TestWorkspace } from "./workspace.ts";
 
 /**
  * Behind a request of the attack, a send would take as long as one of these. A busy machine slows both down,
@@ -29,4 +29,15 @@ export async function sendsBeside(
   await over;
   const median = times.sort((a, b) => a - b)[Math.floor(times.length / 2)];
   expect(median).toBeLessThan(attackMs / requests / TIMES_AS_QUICK);
+}
+
+/**
+ * Posts a large body as callers do who are told to come again: on a busy machine the thread that parses it,
+ * which goes behind all others, may not come to its end in time.
+ */
+export async function insisted<T>({ client }: TestWorkspace, path: string, body: string): Promise<Answer<T>> {
+  for (;;) {
+    const answer = await client.post<T>(path, body);
+    if (answer.status !== 503) return answer;
+  }
 }
