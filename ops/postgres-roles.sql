@@ -20,6 +20,8 @@ begin
       execute format('create role %I', name);
     end if;
     execute format('alter role %I with login nosuperuser nocreatedb nocreaterole noreplication nobypassrls', name);
+    -- the engine says so on each connection, but a pooler may not pass it on
+    execute format('alter role %I set jit = off', name);
   end loop;
 
   execute format('revoke all on database %I from public', current_database());

@@ -21,7 +21,7 @@ const MODES: [string, string[], Record<string, string>][] = [
     "transaction mode that hides what it ignores, with DATABASE_PREPARE=false",
     [
       "pool_mode = transaction",
-      "ignore_startup_parameters = statement_timeout,idle_in_transaction_session_timeout,plan_cache_mode,enable_seqscan,enable_bitmapscan,synchronous_commit,lock_timeout",
+      "ignore_startup_parameters = statement_timeout,idle_in_transaction_session_timeout,plan_cache_mode,enable_seqscan,enable_bitmapscan,synchronous_commit,lock_timeout,jit",
       ...POOL,
     ],
     { DATABASE_PREPARE: "false" },
