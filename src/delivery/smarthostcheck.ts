@@ -5,6 +5,7 @@
 
 import { Conversation } from "../smtp/conversation.ts";
 import type { Reply } from "../smtp/reply.ts";
+import { watchDeadlines } from "../smtp/watch.ts";
 import { readSmarthost, type SmarthostSettings } from "./smarthost.ts";
 
 const TICK_MS = 100;
@@ -34,6 +35,6 @@ export function smarthostTrouble(
       },
       0,
     );
-    const ticker = setInterval(() => conversation.tick(now()), TICK_MS);
+    const ticker = watchDeadlines(TICK_MS, now, (at) => conversation.tick(at));
   });
 }

@@ -7,6 +7,7 @@ import type { Envelope } from "../smtp/envelope.ts";
 import { ownName } from "../smtp/ownname.ts";
 import type { Reply } from "../smtp/reply.ts";
 import { requiresTls } from "../smtp/tlsneed.ts";
+import { watchDeadlines } from "../smtp/watch.ts";
 import type { DirectSettings } from "./direct.ts";
 import { type ReceiverParts, receiversFor } from "./receivers.ts";
 import { Routes } from "./routes.ts";
@@ -111,6 +112,6 @@ function converse(
       },
       0,
     );
-    const ticker = setInterval(() => conversation.tick(now()), TICK_MS);
+    const ticker = watchDeadlines(TICK_MS, now, (at) => conversation.tick(at));
   });
 }

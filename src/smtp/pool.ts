@@ -15,6 +15,7 @@ import { Conversation, type Delivery, type Patience, type Peer } from "./convers
 import type { Envelope, Permit } from "./envelope.ts";
 import { Pace } from "./pace.ts";
 import { type Reply, troubleOf } from "./reply.ts";
+import { watchDeadlines } from "./watch.ts";
 
 export type PoolFigures = {
   /** Mails that no conversation has yet. */
@@ -389,22 +390,18 @@ export class ConnectionPool {
     );
   }
 
-  /**
-   * Runs only while there is something to watch. Deadlines are enforced after what has arrived was read: a
-   * process that was held up finds both at once, and an answer that is not read is a mail that is sent again.
-   */
+  /** Runs only while there is something to watch. */
   #setTicker(): void {
     const isNeeded = this.#all.size > 0 || this.#waiting.length > 0;
     if (isNeeded) {
-      this.#ticker ??= setInterval(() => setImmediate(() => this.#tick()), TICK_MS);
+      this.#ticker ??= watchDeadlines(TICK_MS, this.#options.now, (now) => this.#tick(now));
     } else if (this.#ticker) {
       clearInterval(this.#ticker);
       this.#ticker = null;
     }
   }
 
-  #tick(): void {
-    const now = this.#options.now();
+  #tick(now: number): void {
     for (const conversation of [...this.#all]) conversation.tick(now);
     this.#endIdle(now);
     this.#giveUpWaiting(now);
