@@ -1,19 +1,21 @@
 /** `postrider contact import | export | show`: files of contacts, with what is wrong in them. */
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync, watch, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { basename, dirname, join } from "node:path";
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { csvRecords } from "../../src/audience/csv.ts";
 import { commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import { openProxy } from "../rig/proxy.ts";
+import { services } from "../rig/services.ts";
 import type { Client } from "../rig/workspace.ts";
 
 let engine: Engine;
 let client: Client;
 let folder: string;
-const { begin, postrider, json } = commandLine();
+const { postrider, json } = commandLine();
 beforeAll(async () => {
   engine = await startEngine(["api"]);
   client = (await engine.workspace()).client;
@@ -91,12 +93,16 @@ test("an import that is killed goes on where it was, and everybody is there at t
   const count = 20_000;
   const rows = Array.from({ length: count }, (_, n) => `n${n}@x.example`);
   writeFileSync(file, `email\n${rows.join("\n")}\n`);
-  const marked = appearanceOf(`${file}.progress`);
-  const killed = begin("contact", "import", file, "--audience", audience);
+  const { port, username, password, pathname } = new URL(services().databaseUrl);
+  const toPostgres = await openProxy({ port: Number(port) });
+  const databaseUrl = `postgres://${username}:${password}@127.0.0.1:${toPostgres.port}${pathname}`;
+  const isMidway = toPostgres.stallRequest((request) => /n15\d{3}@/.test(request.toString("latin1")));
+  const killed = commandLine({ databaseUrl }).begin("contact", "import", file, "--audience", audience);
   const ended = once(killed, "close");
-  await marked;
+  await isMidway;
   killed.kill("SIGKILL");
   expect(await ended).toEqual([null, "SIGKILL"]);
+  await toPostgres.close();
   const mark = JSON.parse(readFileSync(`${file}.progress`, "utf8"));
   expect(mark.imported).toBeGreaterThan(0);
   expect(mark.imported).toBeLessThan(count);
@@ -259,17 +265,6 @@ async function newAudience(doubleOptIn = false): Promise<string> {
 
 async function contact(audience: string, email: string): Promise<Contact> {
   return (await client.get<Contact>(`/audiences/${audience}/contacts/${email}`)).body;
-}
-
-/** Resolves once there is such a file. */
-function appearanceOf(path: string): Promise<void> {
-  return new Promise((resolve) => {
-    const watcher = watch(dirname(path), (_, name) => {
-      if (name !== basename(path)) return;
-      watcher.close();
-      resolve();
-    });
-  });
 }
 
 async function recordsOf(file: string): Promise<string[][]> {
