@@ -64,7 +64,7 @@ test("two apis serve on one port, one that dies is started again, and SIGTERM en
   const all = fleet.lines.filter(({ msg }) => msg === "starting").map(({ pid }) => pid as number);
   expect(all.length).toBe(6);
   expect(all.filter((pid) => identify(pid) !== null)).toEqual([]);
-}, 60_000);
+}, 120_000);
 
 test("a place is filled again whose process dies while its successor cannot start", async () => {
   const own = await openStage();
@@ -78,13 +78,13 @@ test("a place is filled again whose process dies while its successor cannot star
   // whoever starts now finds that the database belongs to another secret
   const [kept] = await sql<{ digest: Buffer }[]>`select digest from secret_check`;
   await sql`update secret_check set digest = sha256(digest)`;
-  fleet.signal("SIGHUP");
-  await expect.poll(() => pidsOf("starting").length, { timeout: 10_000 }).toBe(3);
-  const successor = pidsOf("starting")[2] as number;
-  process.kill(successor, "SIGSTOP");
-  for (const pid of former) process.kill(pid, "SIGKILL");
-  await fleet.says("a process ended and is started again"); // the other place, whose turn had not come
-  process.kill(successor, "SIGCONT");
+  await sql.begin(async (tx) => {
+    await tx`lock table secret_check in access exclusive mode`; // which holds up whoever starts
+    fleet.signal("SIGHUP");
+    await expect.poll(() => pidsOf("starting").length).toBe(3);
+    for (const pid of former) process.kill(pid, "SIGKILL");
+    await fleet.says("a process ended and is started again"); // the other place, whose turn had not come
+  });
   await fleet.says(/^a process could not be replaced/);
   await sql`update secret_check set digest = ${kept?.digest as Buffer}`;
   await expect.poll(() => said("serving").length, { timeout: 20_000 }).toBe(4);
@@ -92,13 +92,13 @@ test("a place is filled again whose process dies while its successor cannot star
   // an end amid a replacement leaves nobody behind
   const begun = pidsOf("starting").length;
   fleet.signal("SIGHUP");
-  await expect.poll(() => pidsOf("starting").length, { timeout: 10_000 }).toBe(begun + 1);
+  await expect.poll(() => pidsOf("starting").length).toBeGreaterThan(begun);
   fleet.signal("SIGTERM");
   expect(await fleet.ended).toBe(0);
   expect(pidsOf("starting").filter((pid) => identify(pid) !== null)).toEqual([]);
   await sql.end();
   await own.close();
-}, 90_000);
+}, 120_000);
 
 test("roles with a port of their own are refused, and a wrong setting ends all with its status", async () => {
   const wrong = launch(["inbound"], stage, ["--processes", "2"]);
