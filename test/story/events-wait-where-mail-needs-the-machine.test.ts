@@ -13,19 +13,22 @@ const SEALER = new SecretSealer("a secret of this test, long enough");
 const NO_DNS = { resolve4: () => Promise.reject(), resolve6: () => Promise.reject() } as never;
 const EVENTS = 350;
 const A_FEW = 100;
-const ANSWER_MS = 20;
 
 let api: TestApi;
 let receiver: Receiver;
 let drop: () => Promise<void>;
 let worker: WebhookWorker;
 let crowding = 1;
+let letAnswer: () => void;
+const mayAnswer = new Promise<void>((resolve) => {
+  letAnswer = resolve;
+});
 beforeAll(async () => {
   const database = await ownDatabase();
   drop = database.drop;
   api = await testApi({ databaseUrl: database.url, timeoutMs: 10_000 });
   receiver = await openReceiver();
-  receiver.answerWith = (_, response) => setTimeout(() => response.writeHead(200).end(), ANSWER_MS);
+  receiver.answerWith = (_, response) => mayAnswer.then(() => response.writeHead(200).end());
   const { id: workspaceId } = await api.workspace();
   const key = { workspaceId, id: newId(Date.now()) };
   const secrets = SEALER.seal(key, [{ secret: newSecret(), until: null }]);
@@ -58,6 +61,7 @@ test("crowded it reads a few at each turn, and tells all of them in the end", as
   expect(worker.inHand).toBeGreaterThan(0);
   expect(worker.inHand).toBeLessThanOrEqual(A_FEW);
   crowding = 0;
+  letAnswer();
   // one whose answer was late or lost is sent again, under the same id
   const all = async () => {
     await worker.turn();
