@@ -75,8 +75,11 @@ test("a silent receiver is left after five seconds for the next host", async () 
   });
   const silent = await world.peerAt("127.1.0.3", (talk) => talk.gone());
   await world.sinkAt("127.1.0.2");
-  const under = world.courier({ limits: { greetingMs: 5_000 } });
-  expect(inShort(await under.until(under.send("one@c.test")))).toEqual(["dot 250"]);
+  const under = world.courier({ limits: { greetingMs: 5_000 }, isTimeStill: true });
+  const sent = under.send("one@c.test");
+  await expect.poll(() => silent.talks.length).toBe(1);
+  under.pass(5_000);
+  expect(inShort(await sent)).toEqual(["dot 250"]);
   expect(silent.talks).toHaveLength(1);
 });
 
@@ -138,7 +141,7 @@ test("a receiver that takes two conversations is served by two, and not asked fo
       open--;
     }
   });
-  const under = world.courier({ limits: { hurryMs: 0 } });
+  const under = world.courier({ limits: { hurryMs: 0 }, isTimeStill: true });
   expect(new Set(inShort(await Promise.all(sendMany(under, 500, "a.test"))))).toEqual(new Set(["dot 250"]));
   expect(most).toBe(2);
   expect(refused).toBeLessThanOrEqual(3);
