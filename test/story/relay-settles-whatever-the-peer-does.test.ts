@@ -111,9 +111,15 @@ for (const [phase, until] of STEPS) {
   });
 
   test(`${phase}: nothing is ever said`, async () => {
-    const { relay, until: flyUntil } = await meet(until, { waitMsMax: 400_000 });
-    const sent = flyUntil(relay.send(mailTo("a@b.test"), MESSAGE, ALWAYS));
-    expect((await sent)[0]).toMatchObject({ phase, code: null, error: "TIMEOUT" });
+    let isThere = () => {};
+    const there = new Promise<void>((resolve) => {
+      isThere = resolve;
+    });
+    const script: Script = (talk) => until(talk).then(isThere);
+    const { relay, until: flyUntil } = await meet(script, { waitMsMax: 400_000 });
+    const sent = relay.send(mailTo("a@b.test"), MESSAGE, ALWAYS);
+    await there;
+    expect((await flyUntil(sent))[0]).toMatchObject({ phase, code: null, error: "TIMEOUT" });
   });
 
   test(`${phase}: 421 at any time is the answer`, async () => {
