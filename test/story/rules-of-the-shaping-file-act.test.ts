@@ -1,7 +1,7 @@
 /**
  * Source addresses, automatic rules and the file itself, on an engine that delivers to receivers of the test.
  */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
@@ -56,8 +56,11 @@ afterEach(async () => {
 });
 
 const file = () => join(folder, "shaping.json");
-const write = (rules: ShapingRules | string) =>
-  writeFileSync(file(), typeof rules === "string" ? rules : JSON.stringify(rules));
+/** Whole or not at all: a worker may look at any moment. */
+function write(rules: ShapingRules | string): void {
+  writeFileSync(`${file()}.new`, typeof rules === "string" ? rules : JSON.stringify(rules));
+  renameSync(`${file()}.new`, file());
+}
 
 async function startWorker(rules: ShapingRules | string): Promise<void> {
   write(rules);
