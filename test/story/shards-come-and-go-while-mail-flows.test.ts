@@ -113,6 +113,8 @@ test("bags without a job leave a shard that is taken away, and are queued where 
       { timeout: PATIENCE_MS },
     )
     .toBeGreaterThan(2);
+  // what is queued is noted behind the answer
+  await expect.poll(() => readBags().then((all) => all.filter(({ epoch }) => epoch === null))).toEqual([]);
   // as after a loss of Redis; long ago, so that nobody takes them for just made
   await stage.redis.kill();
   await stage.redis.restart();
