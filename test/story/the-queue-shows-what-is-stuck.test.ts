@@ -84,7 +84,7 @@ test("deferred mail by destination, with the last reply; retried at once, or giv
     "full.example",
   ]);
   await shell.json("queue", "cancel", "--workspace", ws.id);
-  expect(await settled(engine.sql, ws.id, 5_000)).toEqual({ canceled: 3, delivered: 1 });
+  expect(await settled(engine.sql, ws.id, 20_000)).toEqual({ canceled: 3, delivered: 1 });
 }, 60_000);
 
 test("what is under way, what is scheduled, what waits for a cap, and since when", async () => {
