@@ -37,6 +37,9 @@ const nothing: Amid = async () => {};
 
 /** It waited for a lock for too long, or stood still for so long that Postgres ended it. */
 const LATE = ["55P03", "25P03", "EPIPE", "ECONNRESET", "CONNECTION_CLOSED"];
+/** Whether a switch was taken back since it took too long. */
+export const isTakenBack = (error: unknown): boolean =>
+  error instanceof NotYet || LATE.includes((error as { code?: string }).code ?? "");
 const SWITCH_MS_MAX = 30_000;
 const RETRY_MS = 50;
 
@@ -60,8 +63,7 @@ export async function switchOver(
     try {
       return await handOver(beforeCommit(home.sql, once), other.sql, tables, { ...run, cell: other.name });
     } catch (error) {
-      const isLate = error instanceof NotYet || LATE.includes((error as { code?: string }).code ?? "");
-      if (!isLate || hasBegun || performance.now() > deadline) throw error;
+      if (!isTakenBack(error) || hasBegun || performance.now() > deadline) throw error;
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
 }
