@@ -12,15 +12,14 @@ import {
   catchUp,
   copyStep,
   handOver,
-  NotYet,
   noteArriving,
   noteLeaving,
 } from "../../src/record/cells/moves.ts";
 import { workspaceTables } from "../../src/record/cells/tables.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
-import { openCells, startApiOf, type TwoCells } from "../rig/cells.ts";
+import { heldUntilItArrived, openCells, startApiOf, type TwoCells } from "../rig/cells.ts";
 import { type Engine, SERVER_SECRET } from "../rig/engine.ts";
-import { switchOver } from "../rig/moves.ts";
+import { isTakenBack, switchOver } from "../rig/moves.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const POLL = { timeout: 20_000, interval: 20 };
@@ -99,7 +98,9 @@ test("a switch that took too long has written all that it will, when it says so"
     alter table email enable always trigger slow`);
 
   await workspace.client.call("PATCH", `/emails/${id}`, { scheduled_at: inAnHour() });
-  await expect(handOver(home.sql, other.sql, tables, { ...run, cell: other.name })).rejects.toThrow(NotYet);
+  await expect(handOver(home.sql, other.sql, tables, { ...run, cell: other.name })).rejects.toSatisfy(
+    isTakenBack,
+  );
   const writing = await watcher`
     select query from pg_stat_activity
     where datname = current_database() and backend_type = 'client backend' and state <> 'idle' and pid <> pg_backend_pid()`;
@@ -127,7 +128,9 @@ test("who pressed the button of a link just after the switch is unsubscribed in 
 
   const { run, move, tables } = await copied(workspace);
   await switchOver(cells, tables, run);
-  const pressed = fetch(link, { method: "POST", body: "List-Unsubscribe=One-Click" });
+  const pressed = heldUntilItArrived(() =>
+    fetch(link, { method: "POST", body: "List-Unsubscribe=One-Click" }),
+  );
   await arrive(other.sql, workspaceId);
   await dropFence(other.sql, tables, move);
   expect((await pressed).status).toBe(200);

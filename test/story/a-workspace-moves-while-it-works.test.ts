@@ -3,7 +3,7 @@
  * and caps are exact, nothing is refused, and what the API answers is the same before and after.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { openCells, type TwoCells } from "../rig/cells.ts";
+import { heldUntilItArrived, openCells, type TwoCells } from "../rig/cells.ts";
 import { type CommandLine, commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { pause } from "../rig/pause.ts";
@@ -77,9 +77,11 @@ class Load {
     const began = performance.now();
     const headers = { "Idempotency-Key": key };
     const body = mail({ subject: `Order ${key}` });
-    const first = await this.#workspace.client.post<{ id: string }>("/emails", body, headers);
+    const send = () =>
+      heldUntilItArrived(() => this.#workspace.client.post<{ id: string }>("/emails", body, headers));
+    const first = await send();
     const ms = performance.now() - began;
-    const again = await this.#workspace.client.post<{ id: string }>("/emails", body, headers);
+    const again = await send();
     this.#expect(first.status, 200, first.body);
     this.#expect(again.status, 200, again.body);
     if (first.body.id !== again.body.id) this.faults.push(`${key}: ${first.body.id} and ${again.body.id}`);
@@ -89,12 +91,16 @@ class Load {
   async #cancel(n: number): Promise<void> {
     const at = new Date(Date.now() + 3_600_000 + n).toISOString();
     const { client } = this.#workspace;
-    const sent = await client.post<{ id: string }>("/emails", mail({ scheduled_at: at }));
+    const sent = await heldUntilItArrived(() =>
+      client.post<{ id: string }>("/emails", mail({ scheduled_at: at })),
+    );
     this.#expect(sent.status, 200, sent.body);
     const later = new Date(Date.now() + 7_200_000).toISOString();
-    const changed = await client.call("PATCH", `/emails/${sent.body.id}`, { scheduled_at: later });
+    const changed = await heldUntilItArrived(() =>
+      client.call("PATCH", `/emails/${sent.body.id}`, { scheduled_at: later }),
+    );
     this.#expect(changed.status, 200, changed.body);
-    const canceled = await client.post(`/emails/${sent.body.id}/cancel`);
+    const canceled = await heldUntilItArrived(() => client.post(`/emails/${sent.body.id}/cancel`));
     this.#expect(canceled.status, 200, canceled.body);
     this.canceled.push(sent.body.id);
   }
@@ -102,7 +108,7 @@ class Load {
   async #contact(audienceId: string, n: number): Promise<void> {
     const email = `reader-${n}@example.net`;
     const { client } = this.#workspace;
-    const made = await client.post(`/audiences/${audienceId}/contacts`, { email });
+    const made = await heldUntilItArrived(() => client.post(`/audiences/${audienceId}/contacts`, { email }));
     this.#expect(made.status, 201, made.body);
     this.contacts.push(email);
   }
