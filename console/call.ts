@@ -39,8 +39,9 @@ export function actsIn(): string | null {
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 /**
- * `path` is below /console/call: `v1/emails` or `keys`. `onceKey`: the server does it once, however often the
- * call is made with this key. Browsers make a call again by themselves when a connection breaks.
+ * `path` is below /console/call: `v1/emails` or `keys`. Browsers make a call again by themselves when a
+ * connection breaks, and the server refuses the second. `onceKey`: it does the call once, however often it is
+ * made with this key, and answers each.
  */
 export async function call<T>(method: Method, path: string, body?: unknown, onceKey?: string): Promise<T> {
   const response = await ask(method, path, body, onceKey);
@@ -73,7 +74,7 @@ async function ask(method: Method, path: string, body?: unknown, onceKey?: strin
   const { csrf } = identity;
   const response = await fetch(CALLS + path, {
     method,
-    headers: { ...headersOf(method, body), ...(onceKey !== undefined && { "Idempotency-Key": onceKey }) },
+    headers: { ...headersOf(method, body), ...(method !== "GET" && onceHeader(onceKey)) },
     ...(text !== null && { body: text }),
     // what is read has no deadline, since a long answer may take its time
     ...(method !== "GET" && { signal: deadlineOf(text) }),
@@ -85,6 +86,16 @@ async function ask(method: Method, path: string, body?: unknown, onceKey?: strin
   if (name === "not_signed_in" && csrf === identity.csrf) onSignedOut();
   if (response.status === 403 || response.status === 404) onOutdated();
   throw new CallError(response.status, name, message);
+}
+
+/** A call that is made again gets the first answer again by its key, and is refused by its id. */
+function onceHeader(onceKey: string | undefined): Record<string, string> {
+  return onceKey === undefined ? { "X-Call-Id": randomKey() } : { "Idempotency-Key": onceKey };
+}
+
+/** `crypto.randomUUID` is there only with TLS. */
+export function randomKey(): string {
+  return crypto.getRandomValues(new Uint32Array(4)).join("-");
 }
 
 /** A connection that broke may have brought the call before it did. */

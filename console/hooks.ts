@@ -1,6 +1,6 @@
 /** Fetching for screens: an answer, the refusal in words, and reading again. */
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { type CallError, get } from "./call.ts";
+import { type CallError, get, randomKey } from "./call.ts";
 import { serverNow } from "./clock.ts";
 import { onNews } from "./live.ts";
 
@@ -107,11 +107,6 @@ export function useOnceKeys(): (request: unknown) => string {
     keys.current.set(text, key);
     return key;
   };
-}
-
-/** `crypto.randomUUID` is there only with TLS. */
-function randomKey(): string {
-  return crypto.getRandomValues(new Uint32Array(4)).join("-");
 }
 
 /** A button that is off while it works loses the focus, and the keyboard its place: it has it again after. */

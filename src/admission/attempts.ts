@@ -1,6 +1,7 @@
 /**
  * Limits on what strangers may try: passwords, codes, and mails that they cause. Counted in Redis, for all
- * processes together. Without Redis nothing may be tried.
+ * processes together. Without Redis nothing may be tried. What was tried is remembered, too, such as a change
+ * in the console, which is made once.
  */
 import { createHash } from "node:crypto";
 import { keyspace } from "../redis/keyspace.ts";
@@ -36,6 +37,11 @@ export class Attempts {
   /** For so long. Lost with Redis: then it is as if it had not been. */
   async remember(what: Remembered, by: string): Promise<void> {
     await this.#answer(this.#redis.set(keyOf(what, by), "1", "PX", what.spanMs));
+  }
+
+  /** Remembers it for so long. false: it was remembered already. */
+  async rememberFirst(what: Remembered, by: string): Promise<boolean> {
+    return (await this.#answer(this.#redis.set(keyOf(what, by), "1", "PX", what.spanMs, "NX"))) === "OK";
   }
 
   async remembers(what: Remembered, by: string): Promise<boolean> {

@@ -41,12 +41,12 @@ export type AskedRoute = { name: string; erases: boolean };
 export type Chaperone = {
   /** Why the role does not allow it; null: it does. */
   refusal(asked: AskedRoute): Answer | null;
-  /** It is allowed, well formed, and about to happen. */
-  before(asked: AskedRoute): Promise<void>;
+  /** It is allowed, well formed, and about to happen. Why it does not happen; null: it does. */
+  before(asked: AskedRoute): Promise<Answer | null>;
 };
 
 /** Thrown to leave the gate early. */
-class RefusedByRole {
+class RefusedByConsole {
   readonly answer: Answer;
   constructor(answer: Answer) {
     this.answer = answer;
@@ -74,11 +74,12 @@ export function openConsoleDoor(parts: HandlerParts, onFault: (error: unknown) =
       (found, query) => {
         asked = askedRoute(found, query);
         const refused = chaperone.refusal(asked);
-        if (refused) throw new RefusedByRole(refused);
+        if (refused) throw new RefusedByConsole(refused);
       },
     );
     try {
-      await chaperone.before(asked);
+      const refused = await chaperone.before(asked);
+      if (refused) throw new RefusedByConsole(refused);
       return await within(deadlineOf(route, parts.timeoutMs), isRead, () => route.handle(call));
     } finally {
       end();
@@ -105,7 +106,7 @@ export function openConsoleDoor(parts: HandlerParts, onFault: (error: unknown) =
       try {
         return await pass(request, caller, chaperone);
       } catch (error) {
-        if (error instanceof RefusedByRole) return error.answer;
+        if (error instanceof RefusedByConsole) return error.answer;
         if (!(error instanceof Refusal)) onFault(error);
         return answerOf(worded(problemOf(error, request.method === "GET")));
       }

@@ -14,7 +14,7 @@ type AskedOfApi = { name: string; erases: boolean };
 
 /**
  * The API as plain calls: `refusal` is asked before the body is read, `before` when the handler is about to
- * run.
+ * run. What either answers is the answer.
  */
 export type RequestOfApi = Pick<
   ConsoleRequest,
@@ -27,7 +27,7 @@ export type ApiDoor = {
     caller: Caller,
     chaperone: {
       refusal(asked: AskedOfApi): ApiAnswer | null;
-      before(asked: AskedOfApi): Promise<void>;
+      before(asked: AskedOfApi): Promise<ApiAnswer | null>;
     },
   ): Promise<ApiAnswer>;
 };
@@ -60,9 +60,14 @@ export async function answerOfApi(
   const answer = await door.call(request, callerOf(session, workspace), {
     refusal: (asked) => refusalOf(workspace, asked),
     async before(asked) {
-      if (request.method === "GET") return;
+      if (request.method === "GET") return null;
       const change = { workspaceId: workspace.id, action: asked.name, subject: subjectOf(asked.name, path) };
-      answered = await calls.note(session, change);
+      try {
+        answered = await calls.note(request, session, change);
+        return null;
+      } catch (error) {
+        return answerOfRefusal(error);
+      }
     },
   });
   await (answered as ((status: number) => Promise<void>) | null)?.(answer.status);
@@ -89,7 +94,7 @@ export function sendFor(
     body: async () => received,
     dropBody: () => {},
   };
-  return door.call(asked, callerOf(session, workspace), { refusal: () => null, before: async () => {} });
+  return door.call(asked, callerOf(session, workspace), { refusal: () => null, before: async () => null });
 }
 
 function refusalOf(workspace: WorkspaceOfPerson, { name, erases }: AskedOfApi): ApiAnswer | null {
@@ -98,9 +103,14 @@ function refusalOf(workspace: WorkspaceOfPerson, { name, erases }: AskedOfApi): 
     expectRole(workspace, MANAGERS);
     return null;
   } catch (error) {
-    if (!(error instanceof ConsoleRefusal)) throw error;
-    return { ...error.answer, body: JSON.stringify(error.answer.body) };
+    return answerOfRefusal(error);
   }
+}
+
+/** Everything else is thrown on. */
+function answerOfRefusal(error: unknown): ApiAnswer {
+  if (!(error instanceof ConsoleRefusal)) throw error;
+  return { ...error.answer, body: JSON.stringify(error.answer.body) };
 }
 
 /** What the parameters of the path name. */

@@ -90,6 +90,8 @@ export type CallParts = {
   isOwnOrigin(request: ConsoleRequest): boolean;
   /** Throws when an account makes more calls than people make. */
   countCall(accountId: string): Promise<void>;
+  /** Whether the session makes the call with this id for the first time. */
+  isFirst(session: ConsoleSession, callId: string): Promise<boolean>;
 };
 
 type FindableCall = ConsoleCall & { segments: string[]; check: BodyCheck };
@@ -184,22 +186,29 @@ export class Calls {
     );
   }
 
-  note(
+  /**
+   * Of a change that is about to happen. Browsers make a call again by themselves when a connection breaks:
+   * a change that was begun is refused.
+   */
+  async note(
+    request: ConsoleRequest,
     session: ConsoleSession,
     change: NamedChange,
   ): Promise<(status: number, detail?: object) => Promise<void>> {
+    const id = request.header("x-call-id");
+    if (id !== "" && !(await this.#parts.isFirst(session, id))) throw repeated();
     return noteChange(this.#parts.sql, session, change, this.#parts.now());
   }
 
   async #handle(
     { method, path, changesNothing }: ConsoleCall,
-    { session, params }: { session: ConsoleSession; params: readonly string[] },
+    { request, session, params }: Omit<VisitOf<KnownPerson>, "body">,
     workspaceId: string | null,
     work: () => Promise<ConsoleAnswer> | ConsoleAnswer,
   ): Promise<ConsoleAnswer> {
     if (method === "GET" || changesNothing) return work();
     const change = { workspaceId, action: `${method} ${path}`, subject: params.join(" ") };
-    const answered = await this.note(session, change);
+    const answered = await this.note(request, session, change);
     try {
       const answer = await work();
       await answered(answer.status, answer.detail);
@@ -241,6 +250,13 @@ export async function noteChange(
 export function expectRole({ role }: WorkspaceOfPerson, roles: readonly PersonRole[]): void {
   if (!roles.includes(role))
     throw deny("forbidden", `Only ${roles.join("s and ")}s of the workspace can do this; you are ${role}.`);
+}
+
+function repeated() {
+  return deny(
+    "repeated_call",
+    "The connection broke before the answer came, so it is unknown whether this was done. Look before you try it again.",
+  );
 }
 
 function onlyOperators() {

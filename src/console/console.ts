@@ -32,7 +32,7 @@ import { Reference } from "./reference.ts";
 import { type ConsoleAnswer, deny, tooManyAttempts } from "./refusal.ts";
 import type { BodyRoom, ConsoleRequest, ReceivedBody } from "./request.ts";
 import { type ConsoleServer, startConsoleServer } from "./server.ts";
-import { Sessions } from "./sessions.ts";
+import { type ConsoleSession, Sessions } from "./sessions.ts";
 import { begin, countGuess, type DemoKey, type SignInParts, signInCalls } from "./signin.ts";
 import { templateCalls } from "./templates.ts";
 
@@ -40,6 +40,8 @@ const CALLS = "/console/call/";
 const API = "v1/";
 /** Of a script: people and their tabs make a tenth of it. */
 const CALLS_OF_ACCOUNT: AttemptLimit = { name: "calls", most: 3_000, spanMs: 60_000 };
+/** Longer than a call takes, and longer than a browser waits before it makes it again. */
+const CHANGE_MADE = { name: "change", spanMs: 600_000 };
 
 export type ConsoleDoor = ApiDoor & {
   /** As the API reads bodies. */
@@ -100,6 +102,7 @@ export async function startConsole(parts: ConsoleParts): Promise<Console> {
       readJson: (request, bytesMax) => readJson(door, request, bytesMax),
       isOwnOrigin: (request) => isOwnOrigin(publicUrl, request),
       countCall: (accountId) => countCall(attempts, accountId),
+      isFirst: (session, callId) => isFirst(attempts, session, callId),
     },
     table,
   );
@@ -143,6 +146,11 @@ function baseUrlOf({ publicUrl, apiUrl }: Pick<ConsoleParts, "publicUrl" | "apiU
 async function countCall(attempts: Attempts, accountId: string): Promise<void> {
   const wait = await attempts.count(CALLS_OF_ACCOUNT, accountId).catch(() => null);
   if (wait !== null) throw tooManyAttempts(wait);
+}
+
+/** Without Redis nobody is kept from what has to be changed, such as a key that others have seen. */
+function isFirst(attempts: Attempts, { hash }: ConsoleSession, callId: string): Promise<boolean> {
+  return attempts.rememberFirst(CHANGE_MADE, `${hash.toString("hex")} ${callId}`).catch(() => true);
 }
 
 /** `place` is known when the server listens. */

@@ -16,6 +16,7 @@ const STATUS_OF_REFUSAL = {
   workspace_suspended: 403,
   not_found: 404,
   method_not_allowed: 405,
+  repeated_call: 409,
   rate_limit_exceeded: 429,
   service_unavailable: 503,
 } as const;

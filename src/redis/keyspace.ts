@@ -16,7 +16,7 @@ export const keyspace = {
   figures: () => "{figures}",
   /** Connections and messages under one limit to receivers. */
   room: (name: string) => `{room:${name}}`,
-  /** Attempts to sign in, or to have a mail sent: by what is tried and by whom. */
+  /** Attempts to sign in, or to have a mail sent, and changes made in the console: by what and by whom. */
   attempts: (what: string) => `attempts:${what}`,
   /** Written to learn whether Redis takes changes. */
   probe: () => "{probe}",
