@@ -1,6 +1,6 @@
 /** Forms: labelled fields, one button that says what it does, refusals in the server's words. */
 import type { ComponentChildren } from "preact";
-import { useId, useLayoutEffect, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useAction } from "../hooks.ts";
 import { Refusal } from "./bits.tsx";
 
@@ -233,7 +233,7 @@ export function Dialog({
     dialog.current?.querySelector<HTMLElement>("form input, form select, form textarea, input")?.focus();
     // to close it would tell `onClose`, also when another dialog takes its place
     return () => {
-      openedBy = before;
+      openedBy ??= before; // a dialog on top of this one goes after it
       // nothing outside takes the focus while the dialog is there, as it still is now
       queueMicrotask(() => {
         openedBy?.focus();
@@ -243,26 +243,58 @@ export function Dialog({
   }, []);
   // what a form is answered may be shown only once, such as a key
   const isBusy = () => dialog.current?.querySelector("form[aria-busy=true]") !== null;
+  const typedIn = useRef(new Set<EventTarget | null>());
+  const [isAsked, ask] = useState(false);
+  /** Whether it stays, for now. */
+  const isKept = () => {
+    const isTyped = [...typedIn.current].some((field) => isChangedText(field, dialog.current));
+    if (isTyped && !isBusy()) ask(true);
+    return isTyped || isBusy();
+  };
   const cancel = (event: Event) => {
-    if (isBusy()) event.preventDefault();
+    if (isKept()) event.preventDefault();
     else onClose();
   };
   // a browser lets a page cancel one Escape only, and closes the dialog at the next
   const closed = () => {
-    if (isBusy()) dialog.current?.showModal();
+    if (isKept()) dialog.current?.showModal();
     else onClose();
   };
   return (
-    <dialog ref={dialog} aria-labelledby={id} onCancel={cancel} onClose={closed}>
-      <header>
-        <h2 id={id}>{title}</h2>
-        <button type="button" class="plain" aria-label="Close" onClick={cancel}>
-          ×
-        </button>
-      </header>
-      {children}
-    </dialog>
+    <>
+      <dialog
+        ref={dialog}
+        aria-labelledby={id}
+        onCancel={cancel}
+        onClose={closed}
+        onInput={({ target }) => void typedIn.current.add(target)}
+      >
+        <header>
+          <h2 id={id}>{title}</h2>
+          <button type="button" class="plain" aria-label="Close" onClick={cancel}>
+            ×
+          </button>
+        </header>
+        {children}
+      </dialog>
+      {isAsked && (
+        <Confirm
+          title="Discard what was typed?"
+          button="Discard"
+          onConfirm={async () => onClose()}
+          onClose={() => ask(false)}
+        >
+          It is not saved.
+        </Confirm>
+      )}
+    </>
   );
+}
+
+/** Text that somebody has typed, and that is still there: a dialog may show something else by now. */
+function isChangedText(field: EventTarget | null, dialog: HTMLElement | null): boolean {
+  const isText = field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement;
+  return isText && dialog?.contains(field) === true && field.value !== field.defaultValue;
 }
 
 /** Asks before something that cannot be taken back, and says what will happen. */

@@ -29,6 +29,7 @@ inChromium("the field that was typed into, and no other", async () => {
   await dialog.getByRole("button", { name: "Save" }).click();
   await dialog.getByText("The field “Properties” is not valid JSON:").waitFor();
   await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Discard" }).click();
   await page.getByRole("button", { name: "Edit" }).click();
   await dialog.getByRole("button", { name: "Save" }).click();
   await dialog.waitFor({ state: "detached" });
