@@ -4,8 +4,8 @@
  */
 import { useEffect, useState } from "preact/hooks";
 
-/** `base` is what the server had when the first letter was typed. */
-type Typed = { text: string; base: string };
+/** `base` is what the server had when the first letter was typed, `sent` what it was told to save last. */
+type Typed = { text: string; base: string; sent?: string };
 const ofAccounts = new Map<string, Map<string, Typed>>();
 /** Of whoever is signed in, or was before the session ended. */
 let drafts = new Map<string, Typed>();
@@ -25,6 +25,8 @@ export type Draft = {
   /** Something else was saved meanwhile, which saving this would replace. */
   isOvertaken: boolean;
   type(text: string): void;
+  /** About to be saved: the answer may be lost. */
+  saving(): void;
   /**
    * After it was saved as `text`: what was typed since then stays, and so does all of it until the server has
    * shown what it `keeps` now.
@@ -51,9 +53,13 @@ export function useDraft(key: string, kept: string): Draft {
   return {
     text,
     isChanged,
-    isOvertaken: isChanged && draft?.base !== kept,
+    isOvertaken: isChanged && draft?.base !== kept && draft?.sent !== kept,
     type(typed) {
-      put(typed === kept ? null : { text: typed, base: drafts.get(key)?.base ?? kept });
+      put(typed === kept ? null : { base: kept, ...drafts.get(key), text: typed });
+    },
+    saving() {
+      const typed = drafts.get(key);
+      if (typed) put({ ...typed, sent: typed.text });
     },
     saved(sent, keeps) {
       const typed = drafts.get(key);

@@ -346,10 +346,14 @@ type EditedDocument = { automation: Automation; onSaved(): Promise<Automation | 
 
 function EditDocument({ automation, onSaved }: EditedDocument) {
   const kept = useMemo(() => shownOf(automation.document), [automation.document]);
-  const { text, isChanged, isOvertaken, type, saved, discard } = useDraft(draftKey(automation.id), kept);
+  const { text, isChanged, isOvertaken, type, saving, saved, discard } = useDraft(
+    draftKey(automation.id),
+    kept,
+  );
   const [preview, fault] = useMemo(() => read(text), [text]);
   const save = async () => {
     const { audience_id, event, entry, filters, steps } = JSON.parse(text) as Document;
+    saving();
     await call("PATCH", `v1/automations/${automation.id}`, { audience_id, event, entry, filters, steps });
     const shown = await onSaved();
     saved(text, shown && shownOf(shown.document));

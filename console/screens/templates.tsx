@@ -260,6 +260,8 @@ function Edit({ template, variables, onVariables, onSaved }: Edited) {
   const { rendering, fault } = useRendering(html.text, subject.text, variables);
   const isChanged = html.isChanged || subject.isChanged;
   const save = async () => {
+    html.saving();
+    subject.saving();
     // what somebody else has saved of the other stays
     await call("PATCH", `v1/templates/${template.id}`, {
       ...(html.isChanged && { html: html.text }),

@@ -98,6 +98,63 @@ inChromium("what was saved although nobody was told is no change any more", asyn
   expect(asked).toEqual([]);
 });
 
+inChromium("what was saved although nobody was told is not somebody else's", async () => {
+  const { engine, workspace, chromium } = scene;
+  const id = await template();
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/templates/${id}`);
+  await editor(page).fill(TYPED);
+  await page.route("**/call/v1/templates/*", async (route) => {
+    if (route.request().method() !== "PATCH") return route.continue();
+    await route.fetch();
+    await route.abort();
+  });
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByText("The server does not answer.").waitFor();
+  await editor(page).fill(`${TYPED}<p>and more</p>`);
+  const isRead = page.waitForResponse(`**/call/v1/templates/${id}`);
+  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+  await (await isRead).finished();
+  await page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))");
+  expect(await page.getByText("Somebody else has saved").count()).toBe(0);
+  await workspace.client.call("PATCH", `/templates/${id}`, { html: "<p>theirs</p>" });
+  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+  await page.getByText("Somebody else has saved another version meanwhile.").waitFor();
+});
+
+inChromium("a dialog with something typed asks before it closes, and gives the keyboard back", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/templates`);
+  await page.getByRole("button", { name: "New template" }).click();
+  const dialog = page.getByRole("dialog", { name: "New template" });
+  const question = page.getByRole("dialog", { name: "Discard what was typed?" });
+  const name = dialog.getByLabel("Name");
+  for (const close of ["Escape", "the button", "Escape twice"]) {
+    await name.fill("Order");
+    if (close === "the button") await dialog.getByRole("button", { name: "Close" }).click();
+    else await page.keyboard.press("Escape");
+    await question.waitFor();
+    if (close === "Escape twice") await page.keyboard.press("Escape");
+    else await question.getByRole("button", { name: "Go back" }).click();
+    await question.waitFor({ state: "detached" });
+    expect(await name.inputValue()).toBe("Order");
+  }
+  await name.focus();
+  await page.keyboard.press("Escape");
+  await question.getByRole("button", { name: "Discard" }).click();
+  await dialog.waitFor({ state: "detached" });
+  expect(await question.count()).toBe(0);
+  await expect.poll(() => page.evaluate("document.activeElement.textContent")).toBe("New template");
+  // what was emptied again is nothing
+  await page.getByRole("button", { name: "New template" }).click();
+  await name.fill("Order");
+  await name.fill("");
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+  expect(await question.count()).toBe(0);
+});
+
 inChromium("what somebody else has saved is told, and stays where nothing was typed", async () => {
   const { engine, workspace, chromium } = scene;
   const id = await template();
