@@ -92,7 +92,7 @@ export function List<T extends { id: string }>({
               Show more
             </button>
           )}
-          <Export label={label} columns={exported} rowsOf={(onProgress) => allRows(wanted, onProgress)} />
+          <Export label={label} columns={exported} rowsOf={(onRead) => allRows(wanted, onRead)} />
         </footer>
       )}
     </div>
@@ -428,20 +428,26 @@ function Export<T>({
 }: {
   label: string;
   columns: readonly Column<T>[];
-  /** null: there is nothing to save any more. */
-  rowsOf(onProgress: (rows: number) => void): Promise<Exported<T> | null>;
+  /** null: there is nothing to save any more. `onRead`: false stops it. */
+  rowsOf(onRead: (rows: number) => boolean): Promise<Exported<T> | null>;
 }) {
-  const [done, setDone] = useState<number | null>(null);
+  const [rowsRead, setRead] = useState<number | null>(null);
   const [error, setError] = useState<string | null>(null);
-  useFocusAfter(done !== null);
+  /** Counts them: one that was stopped or overtaken is of no use. */
+  const exports = useRef(0);
   const named = columns.filter((column) => column.csv);
   if (named.length === 0) return null;
   const save = async () => {
     setError(null);
-    setDone(0);
+    setRead(0);
+    const own = ++exports.current;
+    const isWanted = () => own === exports.current;
     try {
-      const exported = await rowsOf(setDone);
-      if (exported === null) return;
+      const exported = await rowsOf((rows) => {
+        if (isWanted()) setRead(rows);
+        return isWanted();
+      });
+      if (exported === null || !isWanted()) return;
       const head = named.map(({ name }) => name);
       const file = csvOf([head, ...exported.rows.map((row) => named.map(({ csv }) => csv?.(row)))]);
       saveFile(`${label.replaceAll(" ", "-")}.csv`, "text/csv", file);
@@ -450,35 +456,42 @@ function Export<T>({
           `The file ends after ${count(exported.rows.length)} rows, and there are more. Filter the list, and export each part.`,
         );
     } catch (refusal) {
-      setError((refusal as Error).message);
+      if (isWanted()) setError((refusal as Error).message);
     } finally {
-      setDone(null);
+      if (isWanted()) setRead(null);
     }
+  };
+  const stop = () => {
+    exports.current++;
+    setRead(null);
   };
   return (
     <div class="export">
-      <button type="button" class="small" disabled={done !== null} onClick={save}>
-        {done === null ? "Export CSV" : `${count(done)} rows`}
+      {rowsRead !== null && <span class="muted">{count(rowsRead)} rows read</span>}
+      <button type="button" class="small" onClick={rowsRead === null ? save : stop}>
+        {rowsRead === null ? "Export CSV" : "Stop the export"}
       </button>
       <Refusal error={error} />
     </div>
   );
 }
 
-/** null: somebody chose another workspace, and what follows would be of that one. */
+/** null: it was stopped, or somebody chose another workspace, and what follows would be of that one. */
 async function allRows<T>(
   { path, holds }: Wanted<T>,
-  onProgress: (rows: number) => void,
+  onRead: (rows: number) => boolean,
 ): Promise<Exported<T> | null> {
   const workspace = actsIn();
   const rows: T[] = [];
+  let rowsRead = 0;
   let cursor: string | null = null;
   do {
     const page: Page<T> = await get<Page<T>>(withMore(path, { limit: PAGE_ROWS_MAX, cursor }));
     rows.push(...(holds ? page.data.filter(holds) : page.data));
-    onProgress(rows.length);
+    rowsRead += page.data.length;
+    const goesOn = onRead(rowsRead);
     cursor = page.has_more ? page.next_cursor : null;
-    if (actsIn() !== workspace) return null;
+    if (!goesOn || actsIn() !== workspace) return null;
   } while (cursor !== null && rows.length < EXPORT_ROWS_MAX);
   return { rows, isCut: cursor !== null };
 }
