@@ -2,7 +2,7 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { BASE, go } from "./place.ts";
 import { NAV } from "./screens.tsx";
-import { type Console, useConsole } from "./session.ts";
+import { apart, type Console, useConsole } from "./session.ts";
 import { isShown } from "./shell.tsx";
 import { applyTheme, nextTheme } from "./theme.ts";
 
@@ -111,10 +111,10 @@ function actions({ session: { workspaces }, choose, signOut }: Console): Command
     { name: "Sign out", hint: "action", act: () => void signOut() },
     ...(workspaces.length < 2
       ? []
-      : workspaces.map(({ id, name }) => ({
-          name: `Switch to ${name}`,
+      : workspaces.map((workspace) => ({
+          name: `Switch to ${apart(workspace, workspaces)}`,
           hint: "workspace",
-          act: () => choose(id),
+          act: () => choose(workspace.id),
         }))),
   ];
 }

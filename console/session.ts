@@ -16,6 +16,11 @@ export type Session = {
   demo_key: string | null;
 };
 
+/** Its name, and where another one has the same name the end of its id. */
+export function apart({ id, name }: Workspace, all: readonly Workspace[]): string {
+  return all.some((other) => other.name === name && other.id !== id) ? `${name} (…${id.slice(-6)})` : name;
+}
+
 export type Console = {
   session: Session;
   workspace: Workspace | null;

@@ -5,7 +5,7 @@ import { Palette } from "./palette.tsx";
 import { Empty, Refusal } from "./parts/bits.tsx";
 import { BASE, usePlace } from "./place.ts";
 import { NAV, type NavItem } from "./screens.tsx";
-import { type Console, useConsole } from "./session.ts";
+import { apart, type Console, useConsole } from "./session.ts";
 import { applyTheme, nextTheme, theme } from "./theme.ts";
 import { capital } from "./words.ts";
 
@@ -133,9 +133,9 @@ function Switcher({ session: { workspaces }, workspace, choose }: Console) {
     <label class="workspace">
       <span class="unseen">Workspace</span>
       <select value={workspace?.id} onChange={({ currentTarget }) => choose(currentTarget.value)}>
-        {workspaces.map(({ id, name }) => (
-          <option key={id} value={id}>
-            {name}
+        {workspaces.map((each) => (
+          <option key={each.id} value={each.id}>
+            {apart(each, workspaces)}
           </option>
         ))}
       </select>

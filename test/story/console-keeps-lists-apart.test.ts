@@ -63,6 +63,54 @@ inChromium("an export of a workspace that was left for another", async () => {
   expect(asked).toEqual([one.id]);
 });
 
+inChromium("an export that is stopped saves nothing, and the next one does", async () => {
+  const { engine, chromium } = scene;
+  const { id, client } = await engine.workspace();
+  await send(client, 2 * PAGE + 10, "ours");
+  const page = await chromium.pageOf(engine, id);
+  await page.locator("tbody tr").first().waitFor();
+  const asks: (() => void)[] = [];
+  await page.route("**/v1/emails?*limit=100*", async (route) => {
+    await new Promise<void>((go) => asks.push(go));
+    await route.continue();
+  });
+  const files: unknown[] = [];
+  page.on("download", (file) => files.push(file));
+  await page.getByRole("button", { name: "Export CSV" }).click();
+  await page.getByText("0 rows read").waitFor();
+  await expect.poll(() => asks.length).toBe(1);
+  await page.getByRole("button", { name: "Stop the export" }).click();
+  await page.getByRole("button", { name: "Export CSV" }).waitFor();
+  const late = page.waitForEvent("requestfinished", (request) => request.url().includes("limit=100"));
+  asks[0]?.();
+  await late;
+  await page.evaluate(TWO_FRAMES);
+  expect([asks.length, files]).toEqual([1, []]);
+  await page.unroute("**/v1/emails?*limit=100*");
+  const saved = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Export CSV" }).click();
+  await saved;
+});
+
+inChromium("workspaces of one name are told apart", async () => {
+  const { engine, chromium } = scene;
+  const [one, other] = [await engine.workspace(), await engine.workspace()];
+  const { id, email } = await person(engine.sql, one.id);
+  await engine.sql`insert into member (workspace_id, account_id, role) values (${other.id}, ${id}, 'owner')`;
+  await engine.sql`update workspace set name = 'Shop' where id in (${one.id}, ${other.id})`;
+  const page = await chromium.page();
+  await page.goto(`${engine.consoleUrl}/console/emails?workspace=${one.id}`);
+  await signIn(page, email);
+  const names = [one, other].map((workspace) => `Shop (…${workspace.id.slice(-6)})`);
+  const switcher = page.getByRole("combobox", { name: "Workspace" });
+  await switcher.waitFor();
+  expect((await switcher.locator("option").allTextContents()).sort()).toEqual([...names].sort());
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Go to a screen, or find mail" }).fill("Shop");
+  await page.getByRole("option", { name: `Switch to ${names[1]}` }).click();
+  await expect.poll(() => switcher.inputValue()).toBe(other.id);
+});
+
 async function send(client: typeof scene.workspace.client, count: number, subject: string): Promise<void> {
   for (let left = count; left > 0; left -= 100) {
     const some = Array.from({ length: Math.min(left, 100) }, () => mail({ subject }));
