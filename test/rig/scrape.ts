@@ -1,4 +1,6 @@
 /** What Prometheus would read: the samples of one scrape, by name and labels. */
+import { heardOut } from "./heardout.ts";
+
 export type Scrape = {
   text: string;
   /** Of HELP lines: a family may have no samples yet. */
@@ -8,6 +10,7 @@ export type Scrape = {
 };
 
 export async function scrape(url: string): Promise<Scrape> {
+  await heardOut();
   const response = await fetch(url);
   if (!response.ok) throw new Error(`${url} was answered ${response.status}`);
   const text = await response.text();
