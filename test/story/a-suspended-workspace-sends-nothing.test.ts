@@ -153,7 +153,8 @@ test("a request that was admitted before is refused when it is written under the
 const waiters = async () =>
   (
     await engine.sql<{ n: number }[]>`
-      select count(*)::int as n from pg_stat_activity where wait_event_type = 'Lock' and query like '%ledger%'`
+      select count(*)::int as n from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' and query like '%ledger%'`
   )[0]?.n;
 
 test("a bag that is in line already goes nowhere, and waits for nobody's job", async () => {
