@@ -19,6 +19,7 @@ export type Host = {
   readonly weather: { greetingCode: number | null; heloCode: number | null };
   mannerOf(recipient: string): Manner;
   mannerOfMessage(): Manner;
+  answerLater(client: Socket, delayMs: number, answer: () => void): void;
 };
 
 type Transaction = {
@@ -232,7 +233,7 @@ export class Conversation {
       this.#answer(manner.reply);
     } else if (manner.kind === "slow dot") {
       this.#mode = "deaf";
-      setTimeout(() => this.#acceptLate(transaction, raw), manner.delayMs);
+      this.#sink.answerLater(this.#socket, manner.delayMs, () => this.#acceptLate(transaction, raw));
     } else {
       this.#accept(transaction, raw);
     }

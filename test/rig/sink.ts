@@ -63,6 +63,8 @@ export class Sink {
   #port: number | undefined;
   readonly #open = new Set<Socket>();
   readonly #metOnce = new Set<string>();
+  /** Answers to final dots that are still to come. */
+  readonly #late = new Map<NodeJS.Timeout, { client: Socket; answer(): void }>();
   readonly #draw: () => number;
 
   constructor(options: SinkOptions) {
@@ -99,6 +101,24 @@ export class Sink {
 
   clearUp(): void {
     this.weather = FAIR;
+  }
+
+  answerLater(client: Socket, delayMs: number, answer: () => void): void {
+    const timer = setTimeout(() => {
+      this.#late.delete(timer);
+      answer();
+    }, delayMs);
+    this.#late.set(timer, { client, answer });
+  }
+
+  /** Every client that waits for the answer to its final dot has it now. */
+  answerNow(): void {
+    for (const [timer, { client, answer }] of [...this.#late]) {
+      if (client.destroyed) continue;
+      clearTimeout(timer);
+      this.#late.delete(timer);
+      answer();
+    }
   }
 
   async up(): Promise<void> {
