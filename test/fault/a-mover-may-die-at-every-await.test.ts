@@ -16,11 +16,12 @@ import type { Sql } from "../../src/record/db/connect.ts";
 import { openCells, startApiOf, type TestCell, type TwoCells } from "../rig/cells.ts";
 import { commandLine } from "../rig/command.ts";
 import { type Engine, SERVER_SECRET } from "../rig/engine.ts";
-import { rowsOf } from "../rig/moves.ts";
+import { isTakenBack, rowsOf } from "../rig/moves.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const SEED = Number(process.env.FUZZ_SEED ?? Date.now() % 1_000_000);
 const POINTS = process.env.POINTS === "all" ? Number.POSITIVE_INFINITY : Number(process.env.POINTS ?? 16);
+const RUNS_MAX = 5;
 
 let cells: TwoCells;
 let engine: Engine;
@@ -163,10 +164,25 @@ async function schedule({ client }: TestWorkspace, subject: string): Promise<voi
   expect((await client.post("/emails", mail({ subject, scheduled_at: at }))).status).toBe(200);
 }
 
-/** The code may have said of it what it says of a store that is away. */
+/**
+ * The code may have said of it what it says of a store that is away. On a busy machine Postgres may have
+ * ended its switch before, which is a place like any other.
+ */
 const died = (error: unknown) => {
+  if (isTakenBack(error)) return;
   if (!(error instanceof Killed || (error instanceof Error && error.cause instanceof Killed))) throw error;
 };
+
+/** A switch that stood still for too long was ended: the command is run again, as operators are told. */
+async function moveWhole(workspaceId: string, to: string, life = new Life(null)): Promise<void> {
+  for (let n = 1; ; n++)
+    try {
+      await moverOf(life).move(workspaceId, to);
+      return;
+    } catch (error) {
+      if (n === RUNS_MAX || !isTakenBack(error)) throw error;
+    }
+}
 
 async function expectWhole(workspace: TestWorkspace, to: TestCell, rows: unknown): Promise<void> {
   expect(await servedIn(workspace)).toEqual([to]);
@@ -182,7 +198,7 @@ test("a move goes on wherever it was ended", async () => {
   const workspace = await furnished();
   const rows = await rowsOf(cells.home.sql, workspace.id);
   const whole = new Life(null);
-  await moverOf(whole).move(workspace.id, "west");
+  await moveWhole(workspace.id, "west", whole);
   await expectWhole(workspace, cells.other, rows);
   expect(whole.met.size).toBeGreaterThan(50);
   let unserved = 0;
@@ -201,7 +217,7 @@ test("a move goes on wherever it was ended", async () => {
       );
       if (unserved++ === 0) await expectTold(workspace);
     } else expect([point, told.every(({ isServed }) => isServed)]).toEqual([point, true]);
-    await moverOf(new Life(null)).move(workspace.id, to.name);
+    await moveWhole(workspace.id, to.name);
     await expectWhole(workspace, to, rows);
   }
   expect(unserved).toBeGreaterThan(0);
@@ -235,9 +251,9 @@ test("a move may be undone wherever its undoing was ended, and what changed sinc
     await moverOf(new Life(point)).abort(workspace.id).catch(died);
     await schedule(workspace, "since");
     const rows = await rowsOf(cells.home.sql, workspace.id);
-    await moverOf(new Life(null)).move(workspace.id, "west");
+    await moveWhole(workspace.id, "west");
     await expectWhole(workspace, cells.other, rows);
-    await moverOf(new Life(null)).move(workspace.id, "east");
+    await moveWhole(workspace.id, "east");
     await expectWhole(workspace, cells.home, rows);
   }
 }, 600_000);
