@@ -18,7 +18,7 @@ let database: string;
 beforeAll(async () => {
   stage = await openStage();
   database = new URL(stage.databaseUrl).pathname.slice(1);
-  sql = connectRecord(stage.databaseUrl, "setup", 5_000);
+  sql = connectRecord(stage.databaseUrl, "setup", 20_000);
   engine = await startEngine(["api", "deliver", "keeper"], stage);
   shop = await engine.workspace();
 });
@@ -57,7 +57,7 @@ test("sends succeed again", async () => {
 
 test("a pool of one connection, which refused its write when it was young", async () => {
   await misled();
-  const own = connectRecord(stage.databaseUrl, "settling", 5_000);
+  const own = connectRecord(stage.databaseUrl, "settling", 20_000);
   await expect(own`delete from claim where false`).rejects.toMatchObject({ code: "25006" });
   await led();
   const [{ at: young } = { at: 0 }] = await sql<

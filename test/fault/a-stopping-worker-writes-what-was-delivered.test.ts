@@ -58,7 +58,7 @@ async function holdsOut(mails: number, dotDelayMs: number): Promise<void> {
   expect(worker.isRunning()).toBe(true);
   toPostgres.flow();
   await expect.poll(() => worker.isRunning(), { timeout: 20_000 }).toBe(false);
-  expect(await settled(others.sql, ws.id, 5_000)).toEqual({ delivered: mails });
+  expect(await settled(others.sql, ws.id, 30_000)).toEqual({ delivered: mails });
   const messageIds = ids.map((id) => `${id}@example.com`);
   expect(stage.sink.ledger.compare(messageIds)).toMatchObject({ missing: [], repeated: [] });
 }

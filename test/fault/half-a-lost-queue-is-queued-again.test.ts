@@ -20,7 +20,7 @@ test.each([
   "%s",
   async (_, lost) => {
     const stage = await openStage();
-    const redis = connectRedis(stage.redisUrl, "command", 5_000);
+    const redis = connectRedis(stage.redisUrl, "command", 20_000);
     const api = await startEngine(["api", "keeper"], stage);
     try {
       const ws = await api.workspace();
