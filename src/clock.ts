@@ -10,12 +10,24 @@ export type Clock = {
   given(): number;
 };
 
-/** Waits for work, but not longer than this: a late result is ignored. */
-export async function atMost(ms: number, work: Promise<unknown>): Promise<void> {
+/**
+ * What the work comes to. If it takes longer than this, what `late` gives or throws; the result is ignored.
+ * What has arrived by then is read first: a process that was held up finds an answer and the end of its time
+ * at once.
+ */
+export async function inTime<T, L>(ms: number, work: PromiseLike<T>, late: () => L): Promise<T | L> {
   let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(() => setImmediate(resolve), ms);
   });
-  await Promise.race([work.catch(() => {}), deadline]);
-  clearTimeout(timer);
+  try {
+    return await Promise.race([work, over.then(late)]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Waits for work, but not longer than this. */
+export async function atMost(ms: number, work: Promise<unknown>): Promise<void> {
+  await inTime(ms, work, () => {}).catch(() => {});
 }

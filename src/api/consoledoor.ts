@@ -2,7 +2,9 @@
  * The API for people in the console: the same routes, checks and handlers as under a key, as plain calls. Who
  * is asking, and what their role allows, the console says.
  */
+
 import type { Caller } from "../admission/admit.ts";
+import { inTime } from "../clock.ts";
 import { ledgerSubmitter, ownSubmitter } from "../submit.ts";
 import { type HandlerParts, openHandlers } from "./api.ts";
 import { type KnownRequest, notRead, passKnown, SUSPENDED } from "./gate.ts";
@@ -131,15 +133,9 @@ function askedRoute(route: Route, query: URLSearchParams): AskedRoute {
 
 /** A late answer is ignored, since the caller is answered by then. */
 async function within(ms: number, isRead: boolean, work: () => Promise<Answer> | Answer): Promise<Answer> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Refusal(isRead ? unavailable("stores") : OUTCOME_UNKNOWN)), ms);
+  return inTime(ms, Promise.resolve(work()), () => {
+    throw new Refusal(isRead ? unavailable("stores") : OUTCOME_UNKNOWN);
   });
-  try {
-    return await Promise.race([work(), late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 function answerOf(found: Problem): Answer {

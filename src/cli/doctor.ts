@@ -6,6 +6,7 @@ import { Cluster, type Redis } from "ioredis";
 import { checkServerBinary, hasServerBinary, WrongBinary } from "../api/binary.ts";
 import { BUILT_IN, policyFileFault, policyInForce } from "../capacity/inforce.ts";
 import { messageOf } from "../caught.ts";
+import { inTime } from "../clock.ts";
 import { type Config, homeFolder } from "../config.ts";
 import { ownNameTrouble } from "../delivery/namecheck.ts";
 import { daneFor } from "../delivery/receivers.ts";
@@ -122,7 +123,7 @@ async function postgres(config: Config): Promise<Examined> {
   if (databaseUrl === null) return failed("Postgres", "DATABASE_URL is not set, and no engine runs here");
   const sql = connectRecord(databaseUrl, "setup", ASK_MS_MAX);
   try {
-    const version = await inTime(majorVersion(sql));
+    const version = await answered(majorVersion(sql));
     const migrationTrouble = await schemaTrouble(sql);
     const aheadMs = await aheadOfUs(() => clockTime(sql));
     const findings: CheckResult[] = [
@@ -241,7 +242,7 @@ async function redis({ redisUrl }: Config): Promise<Examined> {
     connectionError = tellingFault(connectionError, error);
   });
   try {
-    const told = await inTime(infoOf(client, "default"));
+    const told = await answered(infoOf(client, "default"));
     const versions = told.map(
       (info) => /^(?:redis|valkey)_version:(.+)$/m.exec(info)?.[1]?.trim() ?? "unknown",
     );
@@ -285,7 +286,7 @@ function clockOf(master: Redis): Promise<number> {
 async function cluster(client: Cluster): Promise<CheckResult> {
   const what = "Redis cluster";
   const [masters, replicas] = [client.nodes("master").length, client.nodes("slave").length];
-  const info = await inTime(client.cluster("INFO"));
+  const info = await answered(client.cluster("INFO"));
   const isWhole = info.includes("cluster_state:ok");
   const detail = `${masters} masters, ${replicas} replicas`;
   if (!isWhole) return { what, state: "fail", detail: `${detail}; some of its slots are served by nobody` };
@@ -412,7 +413,7 @@ function failed(what: string, detail: string): Examined {
 
 async function aheadOfUs(ask: () => Promise<number>): Promise<number> {
   const asked = Date.now();
-  const theirs = await inTime(ask());
+  const theirs = await answered(ask());
   return theirs - (asked + Date.now()) / 2;
 }
 
@@ -440,10 +441,8 @@ function lacking(store: Store, error: unknown): string {
 
 const NO_ANSWER = new Error("no answer");
 
-function inTime<T>(promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(NO_ANSWER), ASK_MS_MAX);
+function answered<T>(promise: Promise<T>): Promise<T> {
+  return inTime(ASK_MS_MAX, promise, () => {
+    throw NO_ANSWER;
   });
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }

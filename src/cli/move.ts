@@ -1,7 +1,9 @@
 /** `postrider workspace move`: to another cell, live. */
+
 import { Keyring } from "../admission/keyring.ts";
 import { Reservations } from "../admission/reserve.ts";
 import { codeOf, messageOf } from "../caught.ts";
+import { inTime } from "../clock.ts";
 import { type Config, ConfigError } from "../config.ts";
 import { cellsOf } from "../process/cells.ts";
 import { MoveError, type MovePhase, Mover, type MovingCell } from "../process/mover.ts";
@@ -69,11 +71,8 @@ async function storeTrouble(cells: readonly ConnectedCell[], error: unknown): Pr
 }
 
 async function cellTrouble({ name, databaseUrl, sql }: ConnectedCell): Promise<Error | null> {
-  const late = new Promise<StoreUnreachable>((resolve) =>
-    setTimeout(() => resolve(unreachable(postgresAt(databaseUrl))), ASK_MS_MAX).unref(),
-  );
   const asked = schemaTrouble(sql).catch((error: unknown) => postgresTrouble(error, databaseUrl));
-  const trouble = await Promise.race([asked, late]);
+  const trouble = await inTime(ASK_MS_MAX, asked, () => unreachable(postgresAt(databaseUrl)));
   if (typeof trouble === "string")
     return new CommandError(
       `The cell ${name} lacks tables of this version. Run \`postrider --cell ${name} migrate\`.`,

@@ -1,5 +1,6 @@
 /** Moves between cells that have not ended, for whoever asks how things are. */
 
+import { inTime } from "../clock.ts";
 import { listMoves, type UnfinishedMove, unfinishedMoves } from "../record/cells/unfinished.ts";
 import { connectRecord } from "../record/db/connect.ts";
 import { allCells } from "./context.ts";
@@ -12,12 +13,11 @@ export async function findUnfinishedMoves(): Promise<UnfinishedMove[]> {
     allCells().map(async ({ name, config: { databaseUrl } }) => {
       if (databaseUrl === null) return [];
       const sql = connectRecord(databaseUrl, "setup", ASK_MS_MAX);
-      const late = new Promise<[]>((resolve) => setTimeout(() => resolve([]), ASK_MS_MAX).unref());
       const asked = listMoves(sql).then(
         (moves) => [{ name, moves }],
         () => [],
       );
-      return Promise.race([asked, late]).finally(() => {
+      return inTime(ASK_MS_MAX, asked, () => []).finally(() => {
         sql.end({ timeout: 0 }).catch(() => {});
       });
     }),

@@ -7,7 +7,7 @@
  * they are tried again later. At most a quarter of the mails waits long for DNS. Conversations, destinations
  * and caches are bounded.
  */
-import { atMost } from "../clock.ts";
+import { atMost, inTime } from "../clock.ts";
 import type { Shape, SourceAddress } from "../shaping/match.ts";
 import type { MailSender, Shaping } from "../shaping/shaping.ts";
 import { dangerOf, domainOf, type Envelope, type Permit } from "../smtp/envelope.ts";
@@ -333,7 +333,8 @@ export class Direct implements Courier {
 
   async #ask(domain: string): Promise<MailRoute | Reply> {
     const found = this.#routes.find(domain);
-    if (this.#asking >= this.#options.mailsMax / 4) return inTime(found);
+    if (this.#asking >= this.#options.mailsMax / 4)
+      return inTime(CROWDED_DNS_MS_MAX, found, () => ASKING_TOO_MUCH);
     this.#asking++;
     await found;
     this.#asking--;
@@ -439,16 +440,6 @@ const UNREACHABLE_FROM_HERE = troubleOf(
 );
 const ASKING_TOO_MUCH = troubleOf("session", "BUSY", "too many e-mails wait for DNS");
 const TOO_MANY = troubleOf("session", "BUSY", "mail goes to too many destinations");
-
-async function inTime(found: Promise<MailRoute | Reply>): Promise<MailRoute | Reply> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<Reply>((resolve) => {
-    timer = setTimeout(() => resolve(ASKING_TOO_MUCH), CROWDED_DNS_MS_MAX);
-  });
-  const first = await Promise.race([found, late]);
-  clearTimeout(timer);
-  return first;
-}
 
 function sooner(one: Reply, other: Reply): Reply {
   return (one.retryMs ?? Number.POSITIVE_INFINITY) <= (other.retryMs ?? Number.POSITIVE_INFINITY)

@@ -14,9 +14,11 @@
  * Promises: an answer within LOOKUP_MS_MAX, whatever DNS does; nothing throws. Answers are treated as
  * hostile: invalid host names are skipped, and long answers are cut.
  */
+
 import { createHash } from "node:crypto";
 import { isIP } from "node:net";
 import { codeOf, messageOf } from "../caught.ts";
+import { inTime } from "../clock.ts";
 import { type Reply, troubleOf } from "../smtp/reply.ts";
 import { stronger, type TlsNeed } from "../smtp/tlsneed.ts";
 import type { DaneFound, HostDane } from "../transport/dane.ts";
@@ -120,14 +122,10 @@ export class Routes {
     return this.#routes.learn(domain);
   }
 
-  async #findInTime(domain: string): Promise<Learnt<MailRoute | Reply>> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<Learnt<Reply>>((resolve) => {
-      timer = setTimeout(() => resolve(dnsFailed(domain, "DNS_SILENT", "no answer in time")), LOOKUP_MS_MAX);
-    });
-    const found = await Promise.race([this.#find(domain), late]);
-    clearTimeout(timer);
-    return found;
+  #findInTime(domain: string): Promise<Learnt<MailRoute | Reply>> {
+    return inTime(LOOKUP_MS_MAX, this.#find(domain), () =>
+      dnsFailed(domain, "DNS_SILENT", "no answer in time"),
+    );
   }
 
   async #find(domain: string): Promise<Learnt<MailRoute | Reply>> {

@@ -1,5 +1,7 @@
 /** Every connection of a process: opened here, handed down by serve.ts, closed together. */
+
 import type { Logger } from "pino";
+import { inTime } from "../clock.ts";
 import { throughPooler } from "../config.ts";
 import { canCommit } from "../record/db/cancommit.ts";
 import {
@@ -230,11 +232,9 @@ export class Stores {
 
   /** A store may also not answer at all. */
   async #inTime(answer: PromiseLike<unknown>): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new NoAnswer()), this.#answerMsMax);
+    await inTime(this.#answerMsMax, answer, () => {
+      throw new NoAnswer();
     });
-    await Promise.race([answer, late]).finally(() => clearTimeout(timer));
   }
 
   /** Of a cluster, that of the master that uses most. */
@@ -290,16 +290,10 @@ async function named(
   ms: number,
   check: () => Promise<string | null>,
 ): Promise<[string, string]> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<string>((resolve) => {
-    timer = setTimeout(() => resolve("no answer"), ms);
-  });
   try {
-    return [name, (await Promise.race([check(), late])) ?? "ok"];
+    return [name, (await inTime(ms, check(), () => "no answer")) ?? "ok"];
   } catch {
     return [name, "no answer"];
-  } finally {
-    clearTimeout(timer);
   }
 }
 

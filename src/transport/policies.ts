@@ -9,7 +9,7 @@
  * The record in DNS is asked for whenever the route of a domain is looked up, so that a new policy is heard
  * of; its file is fetched when the record names a policy that is not the one we have.
  */
-import { type Clock, DAY_MS, HOUR_MS } from "../clock.ts";
+import { type Clock, DAY_MS, HOUR_MS, inTime } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";
 import {
   dropExpiredStsPolicies,
@@ -20,7 +20,7 @@ import {
   takeStsPolicies,
 } from "../record/transport/stspolicies.ts";
 import { readPolicy, type StsMode, type StsPolicy, stsIdIn } from "./sts.ts";
-import { inTime, type Web } from "./web.ts";
+import type { Web } from "./web.ts";
 
 /** Why a domain's policy could not be had, in the words of RFC 8460, 4.3. */
 export type StsFailure = {
@@ -125,7 +125,7 @@ export class StsPolicies {
 
   async #idOf(domain: string): Promise<string | null> {
     const asked = this.#parts.askTxt(`_mta-sts.${domain}`).catch(() => []);
-    return stsIdIn((await inTime(asked, RECORD_MS_MAX, [])).map((strings) => strings.join("")));
+    return stsIdIn((await inTime(RECORD_MS_MAX, asked, () => [])).map((strings) => strings.join("")));
   }
 
   async #fetch(domain: string, id: string): Promise<StsPolicy | StsFailure> {

@@ -5,9 +5,11 @@
  * addresses that are used; port 443; no redirect is followed; an answer within the deadline and the size, or
  * none. Nothing throws.
  */
+
 import { request } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import type { SecureContext } from "node:tls";
+import { inTime } from "../clock.ts";
 
 /** The methods of node's Resolver that are used. */
 export type AddressDns = {
@@ -64,7 +66,7 @@ export class Web {
     if (!isHostName(asked.host)) return failed(`${JSON.stringify(asked.host.slice(0, 80))} is no host name`);
     const until = performance.now() + asked.deadlineMs;
     const late = failed(`${asked.host} did not answer in time`);
-    const addresses = await inTime(this.#addressesOf(asked.host), asked.deadlineMs, late);
+    const addresses = await inTime(asked.deadlineMs, this.#addressesOf(asked.host), () => late);
     if (!Array.isArray(addresses)) return addresses;
     return this.#converse(asked, addresses, until - performance.now());
   }
@@ -146,14 +148,4 @@ function failed(why: string): WebAnswer & { kind: "failed" } {
 
 function isAboutCertificate({ code = "" }: NodeJS.ErrnoException): boolean {
   return /CERT|SIGNATURE|CRL|ALTNAME/.test(code);
-}
-
-export async function inTime<T, L>(work: Promise<T>, ms: number, late: L): Promise<T | L> {
-  let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<L>((resolve) => {
-    timer = setTimeout(() => resolve(late), ms);
-  });
-  const first = await Promise.race([work, deadline]);
-  clearTimeout(timer);
-  return first;
 }

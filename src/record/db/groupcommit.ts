@@ -22,6 +22,7 @@
  *
  * Refuses more than its limit of rows and bytes in hand at once (`takeRoom`).
  */
+import { inTime } from "../../clock.ts";
 import { Counter, Gauge, Histogram, SECONDS, SIZES } from "../../meter.ts";
 import { markBegun } from "./begun.ts";
 import { CONFLICT_RETRIES_MAX, isConflict, pause } from "./conflict.ts";
@@ -493,17 +494,10 @@ export async function settled<T extends readonly Promise<unknown>[]>(
 }
 
 /** Rejects after `ms`, so that a silent Postgres is not waited for. */
-export async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Deadline(`Postgres did not answer within ${Math.round(ms)} ms`)), ms);
+export function within<T>(promise: PromiseLike<T>, ms: number): Promise<T> {
+  return inTime(ms, promise, () => {
+    throw new Deadline(`Postgres did not answer within ${Math.round(ms)} ms`);
   });
-  try {
-    return await Promise.race([promise, deadline]);
-  } finally {
-    clearTimeout(timer);
-    promise.catch(() => {});
-  }
 }
 
 /** A transaction that had failed answers `commit` with ROLLBACK. */

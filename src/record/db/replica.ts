@@ -7,7 +7,7 @@
  * this primary, the primary answers, also what was asked before this was noticed: no request fails because of
  * the standby.
  */
-import { DAY_MS } from "../../clock.ts";
+import { DAY_MS, inTime } from "../../clock.ts";
 import { Counter, Gauge } from "../../meter.ts";
 import type { Sql } from "./connect.ts";
 import { isRefusal } from "./lost.ts";
@@ -194,19 +194,9 @@ async function lookAt(sql: Sql, msMax: number): Promise<LookedAt | ReplicaTroubl
         else pg_current_wal_lsn() end - '0/0')::float8 as lsn
     from pg_control_system()`;
   try {
-    const rows = await inTime(asked, msMax);
+    const rows = await inTime(msMax, asked, () => null);
     return rows?.[0] ?? { why: "it does not answer" };
   } catch (error) {
     return { why: "it cannot be asked", error };
   }
-}
-
-/** null: it took too long. */
-async function inTime<T>(answer: Promise<T>, ms: number): Promise<T | null> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<null>((resolve) => {
-    timer = setTimeout(() => resolve(null), ms);
-  });
-  answer.catch(() => {}); // nobody may be waiting any more
-  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
 }
