@@ -20,7 +20,7 @@ import { connectRecord, type Sql } from "../record/db/connect.ts";
 import { schemaTrouble } from "../record/db/migrate.ts";
 import { replicaTrouble } from "../record/db/replica.ts";
 import { clockTime } from "../record/db/time.ts";
-import { majorVersion, versionTrouble } from "../record/db/version.ts";
+import { encodingOf, encodingTrouble, majorVersion, versionTrouble } from "../record/db/version.ts";
 import { countStsPolicies } from "../record/transport/stspolicies.ts";
 import { countVerified } from "../record/workspaces/domains.ts";
 import { findSecretDigest } from "../record/workspaces/secretcheck.ts";
@@ -124,6 +124,7 @@ async function postgres(config: Config): Promise<Examined> {
   const sql = connectRecord(databaseUrl, "setup", ASK_MS_MAX);
   try {
     const version = await answered(majorVersion(sql));
+    const encoding = await encodingOf(sql);
     const migrationTrouble = await schemaTrouble(sql);
     const aheadMs = await aheadOfUs(() => clockTime(sql));
     const findings: CheckResult[] = [
@@ -131,6 +132,11 @@ async function postgres(config: Config): Promise<Examined> {
         what: "Postgres",
         state: versionTrouble(version) === null ? "ok" : "fail",
         detail: versionTrouble(version) ?? `version ${version}`,
+      },
+      {
+        what: "encoding",
+        state: encodingTrouble(encoding) === null ? "ok" : "fail",
+        detail: encodingTrouble(encoding) ?? encoding,
       },
       {
         what: "migrations",

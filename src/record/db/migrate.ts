@@ -9,7 +9,7 @@ import { codeOf } from "../../caught.ts";
 import type { Sql, Tx } from "./connect.ts";
 import { isThere, makePartitions } from "./partitions.ts";
 import { boolean, onlyRow, type RowOf, text, typed } from "./rowshape.ts";
-import { expectSupported } from "./version.ts";
+import { expectEncoding, expectSupported } from "./version.ts";
 
 const MIGRATIONS_FOLDER = new URL("../../../src/record/migrations/", import.meta.url);
 const MIGRATION_LOCK = 7_165_001;
@@ -40,7 +40,7 @@ export async function migrate(
 ): Promise<void> {
   try {
     await expectSupported(sql);
-    const applied = await sql.begin(readApplied);
+    const applied = await sql.begin(readAppliedOrFit);
     for (const file of only === null ? migrations() : filesOf(only))
       if (isMissing(file, applied)) await apply(sql, file, listener);
     // a backup names its own, and an older one may lack a table that has partitions today
@@ -81,6 +81,13 @@ async function readApplied(tx: Tx): Promise<Applied> {
   const rows = await typed(tx, { name: text, checksum: text })`select name, checksum from migration`;
   const applied = new Map(rows.map((row) => [row.name, row.checksum]));
   await followRenamed(tx, migrations(), applied);
+  return applied;
+}
+
+/** A database without tables has to hold every text; one that has some goes on as it is. */
+async function readAppliedOrFit(tx: Tx): Promise<Applied> {
+  const applied = await readApplied(tx);
+  if (applied.size === 0) await expectEncoding(tx);
   return applied;
 }
 
