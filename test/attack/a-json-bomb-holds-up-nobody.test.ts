@@ -7,6 +7,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BOMBS, type Bomb, pathOf } from "../rig/bombs.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import { workedBy } from "../rig/held.ts";
 import { insisted, sendsBeside } from "../rig/neighbour.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
@@ -42,22 +43,21 @@ test.each(Object.entries(BOMBS))(
   "%s",
   async (what, [status, body]) => {
     const text = body();
-    await api.loop();
-    const answer = await insisted<Refusal>(hostile, pathOf(what), text);
-    const { workedMsMax, rssMbMax } = await api.loop();
-    expect(answer.status, JSON.stringify(answer.body)).toBe(status);
-    expect(workedMsMax).toBeLessThan(WORKED_MS_MAX);
-    expect(rssMbMax).toBeLessThan(RSS_MB_MAX);
+    const ask = async () => {
+      const answer = await insisted<Refusal>(hostile, pathOf(what), text);
+      expect(answer.status, JSON.stringify(answer.body)).toBe(status);
+    };
+    expect(await workedBy(api, ask, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
+    expect((await api.loop()).rssMbMax).toBeLessThan(RSS_MB_MAX);
   },
   TEST_MS_MAX,
 );
 
 test("what is wrong is not looked for in all of a body", async () => {
-  await api.loop();
   const steps = Array(42_000).fill({});
-  const { status } = await hostile.client.post("/automations", { name: "Steps", steps });
-  expect(status).toBe(422);
-  expect((await api.loop()).workedMsMax).toBeLessThan(WORKED_MS_MAX);
+  const ask = async () =>
+    expect((await hostile.client.post("/automations", { name: "Steps", steps })).status).toBe(422);
+  expect(await workedBy(api, ask, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
 });
 
 test("the neighbour sends as before while they come", async () => {

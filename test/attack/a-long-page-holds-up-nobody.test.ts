@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import { workedBy } from "../rig/held.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { freshWorkspace, mail, type Refusal, type TestWorkspace } from "../rig/workspace.ts";
@@ -49,48 +50,51 @@ async function sendLong(): Promise<void> {
 }
 
 test("a list of e-mails", async () => {
-  await api.loop();
-  const ids = new Set<string>();
-  for (let cursor: string | null = ""; cursor !== null; ) {
-    const path: string = `/emails?limit=100${cursor && `&cursor=${cursor}`}`;
-    const { status, body }: { status: number; body: Page } = await hostile.client.get(path);
-    expect(status).toBe(200);
-    expect(body.data.length).toBeGreaterThan(0);
-    for (const { id } of body.data) ids.add(id);
-    expect(body.has_more).toBe(body.next_cursor !== null);
-    cursor = body.next_cursor;
-  }
-  expect(ids.size).toBe(EMAILS);
-  expect((await api.loop()).workedMsMax).toBeLessThan(WORKED_MS_MAX);
+  const read = async () => {
+    const ids = new Set<string>();
+    for (let cursor: string | null = ""; cursor !== null; ) {
+      const path: string = `/emails?limit=100${cursor && `&cursor=${cursor}`}`;
+      const { status, body }: { status: number; body: Page } = await hostile.client.get(path);
+      expect(status).toBe(200);
+      expect(body.data.length).toBeGreaterThan(0);
+      for (const { id } of body.data) ids.add(id);
+      expect(body.has_more).toBe(body.next_cursor !== null);
+      cursor = body.next_cursor;
+    }
+    expect(ids.size).toBe(EMAILS);
+  };
+  expect(await workedBy(api, read, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
 });
 
 test("a list of e-mails, backwards", async () => {
   const last = await engine.sql<{ id: string }[]>`select id from email order by id limit 1`;
-  await api.loop();
-  const ids = new Set<string>();
-  for (let before = last[0]?.id; before !== undefined; ) {
-    const { body }: { body: Page } = await hostile.client.get(`/emails?limit=100&before=${before}`);
-    for (const { id } of body.data) ids.add(id);
-    before = body.has_more ? body.data[0]?.id : undefined;
-  }
-  expect(ids.size).toBe(EMAILS - 1);
-  expect((await api.loop()).workedMsMax).toBeLessThan(WORKED_MS_MAX);
+  const read = async () => {
+    const ids = new Set<string>();
+    for (let before = last[0]?.id; before !== undefined; ) {
+      const { body }: { body: Page } = await hostile.client.get(`/emails?limit=100&before=${before}`);
+      for (const { id } of body.data) ids.add(id);
+      before = body.has_more ? body.data[0]?.id : undefined;
+    }
+    expect(ids.size).toBe(EMAILS - 1);
+  };
+  expect(await workedBy(api, read, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
 });
 
 test("the log of events", async () => {
-  await api.loop();
-  const sequences: number[] = [];
-  for (let hasMore = true; hasMore; ) {
-    const { status, body } = await hostile.client.get<Log>(
-      `/events/log?limit=1000&after=${sequences.at(-1) ?? 0}`,
-    );
-    expect(status).toBe(200);
-    expect(body.data.length).toBeGreaterThan(0);
-    sequences.push(...body.data.map(({ sequence }) => sequence));
-    hasMore = body.has_more;
-  }
-  expect(sequences).toEqual(Array.from({ length: EVENTS }, (_, n) => n + 1));
-  expect((await api.loop()).workedMsMax).toBeLessThan(WORKED_MS_MAX);
+  const read = async () => {
+    const sequences: number[] = [];
+    for (let hasMore = true; hasMore; ) {
+      const { status, body } = await hostile.client.get<Log>(
+        `/events/log?limit=1000&after=${sequences.at(-1) ?? 0}`,
+      );
+      expect(status).toBe(200);
+      expect(body.data.length).toBeGreaterThan(0);
+      sequences.push(...body.data.map(({ sequence }) => sequence));
+      hasMore = body.has_more;
+    }
+    expect(sequences).toEqual(Array.from({ length: EVENTS }, (_, n) => n + 1));
+  };
+  expect(await workedBy(api, read, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
 }, 60_000);
 
 test("more than that is refused", async () => {
@@ -104,21 +108,23 @@ test("more than that is refused", async () => {
 });
 
 test("a batch of such e-mails", async () => {
-  await api.loop();
-  const { status } = await hostile.client.post("/emails/batch", Array(100).fill(LONG));
-  expect(status).toBe(200);
-  expect((await api.loop()).workedMsMax).toBeLessThan(WORKED_MS_MAX);
+  const read = async () => {
+    const { status } = await hostile.client.post("/emails/batch", Array(100).fill(LONG));
+    expect(status).toBe(200);
+  };
+  expect(await workedBy(api, read, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
 }, 60_000);
 
 test("an e-mail of two megabytes that JSON writes as twelve", async () => {
   const content = "\u0001".repeat(2 * 1024 * 1024 - 2);
   const html = `${content}é`;
   const { body } = await hostile.client.post<{ id: string }>("/emails", mail({ html, text: content }));
-  await api.loop();
-  const read = await hostile.client.get<{ html: string; text: string; id: string }>(`/emails/${body.id}`);
-  expect(read.body.id).toBe(body.id);
-  expect(read.body.html === html && read.body.text === content).toBe(true);
-  expect((await api.loop()).workedMsMax).toBeLessThan(WORKED_MS_MAX);
+  const read = async () => {
+    const read = await hostile.client.get<{ html: string; text: string; id: string }>(`/emails/${body.id}`);
+    expect(read.body.id).toBe(body.id);
+    expect(read.body.html === html && read.body.text === content).toBe(true);
+  };
+  expect(await workedBy(api, read, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
 }, 60_000);
 
 type Page = { data: { id: string }[]; has_more: boolean; next_cursor: string | null };

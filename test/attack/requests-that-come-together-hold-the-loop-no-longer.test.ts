@@ -6,6 +6,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BOMBS, type Bomb, pathOf } from "../rig/bombs.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import { workedBy } from "../rig/held.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { freshWorkspace, mail, type TestWorkspace } from "../rig/workspace.ts";
@@ -39,9 +40,7 @@ async function workedMs(path: string, body: unknown): Promise<number> {
 async function workedMsOf(ask: () => Promise<unknown>): Promise<number> {
   const all = () => Promise.all(Array.from({ length: TOGETHER }, ask));
   await all(); // compiles
-  await api.loop();
-  await all();
-  return (await api.loop()).workedMsMax;
+  return workedBy(api, all, WORKED_MS_MAX);
 }
 
 test("sends with a template that is dear to render", async () => {

@@ -1,4 +1,6 @@
-/** Which servers are old enough to lack what our statements use, and which databases cannot hold every text. */
+/**
+ * Which servers are old enough to lack what our statements use, and which databases cannot hold every text.
+ */
 import type { Sql, Tx } from "./connect.ts";
 import { integer, onlyRow, text, typed } from "./rowshape.ts";
 
