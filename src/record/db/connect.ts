@@ -109,6 +109,7 @@ export function connectRecord(url: string, pool: PoolName, timeoutMs: number, wa
         connect_timeout: Math.max(CONNECT_SECONDS_MIN, Math.ceil(timeoutMs / 1000)),
         connection: {
           application_name: `postrider ${pool}`,
+          ...FORMATS,
           ...(isPooled ? {} : settings),
         },
       };
@@ -155,7 +156,7 @@ export function streamingClient(url: string): { client: postgres.Sql; close(): P
     },
     ...(tls && { ssl: { ...tls, signal: secured.signal } }),
     ...{ max: 1, prepare: false, fetch_types: false, types: arrayTypes(), onnotice: () => {} },
-    connection: { application_name: "postrider backup" },
+    connection: { application_name: "postrider backup", ...FORMATS },
   };
   const client = postgres(href, options);
   return {
@@ -189,6 +190,12 @@ function beginWith(settings: Record<string, string | number>): string {
 export function isRefusedByPooler(error: unknown): boolean {
   return error instanceof Error && /unsupported startup parameter/.test(error.message);
 }
+
+/**
+ * Whatever the server, the database or the role prefers: the driver reads times in this style only, and days
+ * are UTC's. Poolers keep these for each of their clients.
+ */
+const FORMATS = { TimeZone: "UTC", DateStyle: "ISO" };
 
 /**
  * Postgres compiles a statement each time when its estimate is high, and estimates of ours are: it knows

@@ -38,7 +38,7 @@ export function encodingTrouble(encoding: string): string | null {
   return encoding === "UTF8" ? null : `the encoding of the database is ${encoding}; UTF8 is needed`;
 }
 
-/** Before it has tables: an e-mail with a sign that it cannot hold would be refused as an error of ours. */
+/** Before it has tables: an e-mail with a character that it cannot hold would be an error of ours. */
 export async function expectEncoding(sql: Sql | Tx): Promise<void> {
   const trouble = encodingTrouble(await encodingOf(sql));
   if (trouble !== null)
