@@ -11,6 +11,7 @@ import { killRedisServer, startRedisServer, until } from "./redisserver.ts";
 
 /** A node that stands still for some seconds on a busy machine is not gone. */
 const NODE_TIMEOUT_MS = 15_000;
+const MEETING_TIMEOUT_MS = 1_000;
 const MASTERS = 3;
 const SLOTS = 16_384;
 const RECONNECT_MS = 50;
@@ -53,6 +54,12 @@ export async function ownCluster(
   const nodes = await Promise.all(
     Array.from({ length: 2 * MASTERS }, () => startNode(folder, program, nodeTimeoutMs)),
   );
+  const set = (name: string, value: number) =>
+    Promise.all(nodes.map(({ client }) => client.config("SET", name, value)));
+  // nodes tell each other of themselves within half of it: at first they get to know each other
+  await set("cluster-node-timeout", MEETING_TIMEOUT_MS);
+  // a replica is named when it has heard something
+  await set("repl-ping-replica-period", 1);
   const running = () => nodes.filter((node) => node.isRunning());
   const idOf = async (node: ClusterNode) => String(await node.client.cluster("MYID"));
   const masters = nodes.slice(0, MASTERS);
@@ -70,6 +77,10 @@ export async function ownCluster(
   });
   for (const [n, node] of nodes.slice(MASTERS).entries())
     await node.client.call("CLUSTER", "REPLICATE", await idOf(masters[n] as ClusterNode));
+  await until("the nodes name the replicas", async () => {
+    const views = await Promise.all(nodes.map((node) => node.client.call("CLUSTER", "SLOTS")));
+    return (views as unknown[][][]).every((ranges) => ranges.every(([, , ...named]) => named.length === 2));
+  });
 
   const cluster: OwnCluster = {
     url: `redis-cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join()}`,
@@ -131,6 +142,7 @@ export async function ownCluster(
     },
   };
   await cluster.whole();
+  await set("cluster-node-timeout", nodeTimeoutMs);
   return cluster;
 }
 
