@@ -6,6 +6,7 @@ import type { Role } from "../../src/rules/roles.ts";
 import { CHROMIUM_PATH } from "./chromium.ts";
 import { type Engine, type EngineOptions, startEngine } from "./engine.ts";
 import { PASSWORD, person } from "./people.ts";
+import { openProxy } from "./proxy.ts";
 import type { TestWorkspace } from "./workspace.ts";
 
 /** Sooner than the test's own deadline, so that what was waited for is named. */
@@ -100,6 +101,20 @@ export async function openConsole(
     async close() {
       await chromium.close();
       await engine.stop();
+    },
+  };
+}
+
+/** The same with a proxy before the console, which can cut what it answers. */
+export async function openConsoleBehindProxy() {
+  const opened = await openConsole();
+  const proxy = await openProxy({ host: "127.0.0.1", port: Number(new URL(opened.engine.consoleUrl).port) });
+  return {
+    ...opened,
+    proxy,
+    async close() {
+      await proxy.close();
+      await opened.close();
     },
   };
 }

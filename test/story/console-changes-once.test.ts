@@ -5,9 +5,8 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";
+import { inChromium, openConsoleBehindProxy, sceneOf, signIn } from "../rig/page.ts";
 import { type Browser, person, signedIn } from "../rig/people.ts";
-import { openProxy } from "../rig/proxy.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
 
@@ -16,17 +15,7 @@ const LOOK = "unknown whether this was done. Look before you try it again.";
 const LONG = "x".repeat(12_000);
 const TEMPLATE = { name: "Order", subject: "Order", html: "<p>Hello</p>" };
 
-const scene = sceneOf(async () => {
-  const opened = await openConsole();
-  const proxy = await openProxy({ host: "127.0.0.1", port: Number(new URL(opened.engine.consoleUrl).port) });
-  return {
-    ...{ ...opened, proxy },
-    async close() {
-      await proxy.close();
-      await opened.close();
-    },
-  };
-});
+const scene = sceneOf(openConsoleBehindProxy);
 
 inChromium("a template and a key whose answers are lost are there once, and that is told", async () => {
   const { engine, workspace, chromium, proxy } = scene;

@@ -84,13 +84,7 @@ inChromium("what was saved although nobody was told is no change any more", asyn
   const page = await chromium.pageOf(engine, workspace.id);
   await page.goto(`${engine.consoleUrl}/console/templates/${await template()}`);
   await editor(page).fill(TYPED);
-  await page.route("**/call/v1/templates/*", async (route) => {
-    if (route.request().method() !== "PATCH") return route.continue();
-    await route.fetch();
-    await route.abort();
-  });
-  await page.getByRole("button", { name: "Save", exact: true }).click();
-  await page.getByText("The server does not answer.").waitFor();
+  await saveAndLoseReply(page);
   await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
   await page.getByRole("button", { name: "Saved" }).waitFor();
   const asked = questionsOf(page);
@@ -104,13 +98,7 @@ inChromium("what was saved although nobody was told is not somebody else's", asy
   const page = await chromium.pageOf(engine, workspace.id);
   await page.goto(`${engine.consoleUrl}/console/templates/${id}`);
   await editor(page).fill(TYPED);
-  await page.route("**/call/v1/templates/*", async (route) => {
-    if (route.request().method() !== "PATCH") return route.continue();
-    await route.fetch();
-    await route.abort();
-  });
-  await page.getByRole("button", { name: "Save", exact: true }).click();
-  await page.getByText("The server does not answer.").waitFor();
+  await saveAndLoseReply(page);
   await editor(page).fill(`${TYPED}<p>and more</p>`);
   const isRead = page.waitForResponse(`**/call/v1/templates/${id}`);
   await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
@@ -308,6 +296,17 @@ inChromium("a wrong password is told, and nobody is signed out for it", async ()
   await page.getByRole("alert").getByText("The code is wrong.").waitFor();
   expect(await page.getByLabel("New password").inputValue()).toBe("another password");
 });
+
+/** It is saved, and nobody is told. */
+async function saveAndLoseReply(page: Page): Promise<void> {
+  await page.route("**/call/v1/templates/*", async (route) => {
+    if (route.request().method() !== "PATCH") return route.continue();
+    await route.fetch();
+    await route.abort();
+  });
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByText("The server does not answer.").waitFor();
+}
 
 /** Somebody who has signed in at a template, and can sign in again. */
 async function editing(): Promise<{ page: Page; email: string }> {

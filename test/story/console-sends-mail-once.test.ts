@@ -4,22 +4,12 @@
  */
 import type { Page } from "playwright-core";
 import { expect } from "vitest";
-import { inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";
+import { inChromium, openConsoleBehindProxy, sceneOf, signIn } from "../rig/page.ts";
 import { person } from "../rig/people.ts";
-import { openProxy, type TcpProxy } from "../rig/proxy.ts";
+import type { TcpProxy } from "../rig/proxy.ts";
 import { mail } from "../rig/workspace.ts";
 
-const scene = sceneOf(async () => {
-  const opened = await openConsole();
-  const proxy = await openProxy({ host: "127.0.0.1", port: Number(new URL(opened.engine.consoleUrl).port) });
-  return {
-    ...{ ...opened, proxy },
-    async close() {
-      await proxy.close();
-      await opened.close();
-    },
-  };
-});
+const scene = sceneOf(openConsoleBehindProxy);
 
 inChromium("an e-mail that is sent again, and a test of a template", async () => {
   const { workspace, chromium, proxy } = scene;
