@@ -5,6 +5,7 @@ import type { PersonRole } from "../../src/rules/people.ts";
 import type { Role } from "../../src/rules/roles.ts";
 import { CHROMIUM_PATH } from "./chromium.ts";
 import { type Engine, type EngineOptions, startEngine } from "./engine.ts";
+import { watchPage, whatPagesShow } from "./pages.ts";
 import { PASSWORD, person } from "./people.ts";
 import { openProxy } from "./proxy.ts";
 import type { TestWorkspace } from "./workspace.ts";
@@ -38,6 +39,7 @@ export class Chromium {
     page.on("console", (said) => {
       if (/content security policy/i.test(said.text())) this.complaints.push(said.text());
     });
+    watchPage(page);
     return page;
   }
 
@@ -132,5 +134,6 @@ export function sceneOf<S extends { close(): Promise<void> }>(open: () => Promis
 /** A test that needs a browser. Elsewhere it is skipped, and says why. */
 export function inChromium(fact: string, run: () => Promise<void>, msMax = STORY_MS_MAX): void {
   const isHere = CHROMIUM_PATH !== null;
-  test.runIf(isHere)(isHere ? fact : `${fact} (skipped: there is no chromium in PATH)`, run, msMax);
+  const told = () => run().catch(whatPagesShow);
+  test.runIf(isHere)(isHere ? fact : `${fact} (skipped: there is no chromium in PATH)`, told, msMax);
 }
