@@ -56,7 +56,7 @@ test("those who read nothing are so few for each workspace, and make room when t
   expect(await (await fetch(other)).text()).toBe("small");
   for (const socket of sockets) socket.destroy();
   await expect.poll(async () => (await fetch(link, { method: "GET" })).status).toBe(200);
-}, 60_000);
+});
 
 test("a connection that closes behind its answer has all of it, however slowly it reads", async () => {
   const { hostname, port, pathname } = await linkIn(ws, CONTENT);
@@ -71,4 +71,4 @@ test("a connection that closes behind its answer has all of it, however slowly i
     await new Promise((resolve) => setImmediate(resolve));
   }
   expect(bytes - body).toBe(CONTENT.byteLength);
-}, 60_000);
+});

@@ -63,7 +63,7 @@ test("whatever is stored, commands print text and JSON without control character
     expect(JSON.stringify(JSON.parse(json.out))).toContain("all is well");
     expect(JSON.stringify(JSON.parse(json.out))).toContain(JSON.stringify(HOSTILE).slice(1, -1));
   }
-}, 60_000);
+});
 
 test("an export for a spreadsheet has no formulas; one that cannot be written says so in one line", async () => {
   const file = join(folder, "people.csv");
@@ -79,4 +79,4 @@ test("an export for a spreadsheet has no formulas; one that cannot be written sa
   const refused = await postrider("contact", "export", join(folder, "no", "such", "folder.csv"), ...at);
   expect(refused.status).toBe(1);
   expect(refused.err).toMatch(/^.*folder\.csv cannot be written: .*\n$/);
-}, 60_000);
+});

@@ -82,7 +82,7 @@ test("runs that had no room go on with the next", async () => {
   await flows.go();
   const states = (await shop.runs(id)).map(({ state }) => state);
   expect(states).toEqual(Array(VERSIONS).fill("finished"));
-}, 60_000);
+});
 
 test("e-mails that are dear to parse are refused all together", async () => {
   const document = (piece: string) => checkDocument(longDocument(piece, newId(0)));
@@ -90,4 +90,4 @@ test("e-mails that are dear to parse are refused all together", async () => {
   await expect(
     checkOwn(document(`<p>Hello {{ first_name }}, here is what is new.</p>`)),
   ).resolves.toBeUndefined();
-}, 30_000);
+});

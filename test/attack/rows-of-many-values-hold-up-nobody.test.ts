@@ -70,11 +70,11 @@ test("properties", async () => {
     expect({ failed, total }).toEqual({ failed: 0, total }),
   );
   expect(ms).toBeLessThan(WORKED_MS_MAX);
-}, 120_000);
+});
 
 test("tags", async () => {
   const tags = Array.from({ length: TAGS }, (_, n) => ((n * 7919) % TAGS).toString(36)).join(";");
   const file = fileOf("email,tags", `,${tags.slice(0, 63_000)}`);
   const ms = await longestTurn(file, ({ failed, total }) => expect(failed).toBe(total));
   expect(ms).toBeLessThan(WORKED_MS_MAX);
-}, 120_000);
+});

@@ -115,7 +115,7 @@ test("an engine serves with them, from the send to the delivery", async () => {
     await keeper.stop();
   }
   expect([...engine.complaints, ...keeper.complaints]).toEqual([]);
-}, 60_000);
+});
 
 test("the owner makes the days to come, in which the serving role writes, and drops them", async () => {
   const then = Date.now() + 400 * DAY_MS;

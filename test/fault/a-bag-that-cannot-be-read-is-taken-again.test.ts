@@ -44,4 +44,4 @@ test("it is given back, without a mark against it, and goes when it can be read"
   const keeper = await startEngine(["keeper"], stage);
   expect(await settled(engine.sql, ws.id, PATIENCE_MS)).toEqual({ delivered: 1 });
   await Promise.all([delivery?.stop(), keeper.stop(), other.end()]);
-}, 120_000);
+});

@@ -31,4 +31,4 @@ test("Redis has handed out a bag, and the worker never hears: it is taken again 
     await proxy.close();
     await stage.close();
   }
-}, 120_000);
+});

@@ -49,7 +49,7 @@ test("a step forward: no other worker begins what is being carried", async () =>
   taken();
   expect(await settled(engine.sql, workspaceId, PATIENCE_MS)).toEqual({ delivered: MAILS });
   await allOnce(messageIds);
-}, 150_000);
+});
 
 test("a step back: what a dead worker had goes on, and what a living one has is not begun again", async () => {
   const dying = await startWorker();

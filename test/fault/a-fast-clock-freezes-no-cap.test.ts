@@ -74,7 +74,7 @@ test("what waits for a cap goes when the hour has turned, not when the fast cloc
     [...going, ...waiting].map((id) => `${id}@example.com`),
   );
   expect({ missing, repeated }).toEqual({ missing: [], repeated: [] });
-}, 90_000);
+});
 
 test("the fast process gives its mail the right time, and knows the keys that others answered", async () => {
   const ws = await right.workspace("pro");
@@ -120,7 +120,7 @@ test("a keeper and a worker that are fast let nothing go early", async () => {
   expect(isNear((sleeping as { wakeAt: Date }).wakeAt.getTime(), Date.now() + HOUR_MS)).toBe(true);
   expect(await statuses([later as string])).toEqual(["scheduled"]);
   expect(await statuses([waiting as string])).toEqual(["waiting"]);
-}, 90_000);
+});
 
 type Readiness = { status: string; checks: Record<string, string> };
 

@@ -53,4 +53,4 @@ test("the bags of a worker that stands still move again when their leases have r
   expect(missing).toEqual([]);
   // what each of the two conversations had in hand, and what they took from it before it stood still
   expect(repeated.length).toBeLessThanOrEqual(5);
-}, 180_000);
+});

@@ -49,4 +49,4 @@ test("what could not be written down is written when the disk has room, and not 
   await receiver.until(() => receiver.about(next as string).length > 0);
   expect(receiver.heard.length).toBe(ids.length + 1);
   await expect.poll(cursor, POLL).toBe(ids.length + 1);
-}, 120_000);
+});

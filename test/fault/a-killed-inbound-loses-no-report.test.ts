@@ -45,4 +45,4 @@ test("every report that was acknowledged is worked off once, whatever was killed
     if (status === "bounced") bounced++;
   }
   expect(await loop.counts()).toMatchObject({ attempted: MAILS, delivered: MAILS, hard: bounced });
-}, 120_000);
+});

@@ -61,7 +61,7 @@ test("each e-mail is counted once, however often the answer to a commit gets los
       bounced: counts.bounced,
       deferred: await attemptsBeyondTheFirst(ws),
     });
-}, 120_000);
+});
 
 async function tallies(ws: TestWorkspace) {
   const [row] = await api.sql`

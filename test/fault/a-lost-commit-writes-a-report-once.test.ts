@@ -194,4 +194,4 @@ test("a worker that hears of no second commit notes each request once", async ()
   const heard = receiver.heard.filter(({ path }) => path === `/${key.id}`);
   expect(attempts).toHaveLength(heard.length);
   expect(heard.length).toBeGreaterThan(EVENTS);
-}, 90_000);
+});

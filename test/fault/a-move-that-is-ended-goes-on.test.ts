@@ -179,4 +179,4 @@ test("before the switch a move can be undone", async () => {
   await expect.poll(() => sender.ids.length, POLL).toBeGreaterThan(10);
   await sender.end();
   await allOnce(sender, workspace);
-}, 120_000);
+});

@@ -91,7 +91,7 @@ test("the commit never arrived, Postgres crashed, and another transaction has it
   proxy.flow();
   expect(await verdict).toMatchObject({ kind: "unknown" });
   expect(await kept()).toBe(0);
-}, 60_000);
+});
 
 test("the commit never arrived, Postgres crashed, and nobody has its number: not written", async () => {
   const isStalled = proxy.stallRequest(isCommit);
@@ -103,7 +103,7 @@ test("the commit never arrived, Postgres crashed, and nobody has its number: not
   proxy.flow();
   expect(await verdict).toMatchObject({ kind: "failed", isBroken: false });
   expect(await kept()).toBe(0);
-}, 60_000);
+});
 
 test("the commit was done, its answer was lost, and Postgres goes on: written", async () => {
   const isCut = proxy.cutReply(isCommit);

@@ -51,7 +51,7 @@ test("the keeper sees Postgres again before the worker does, and nothing is sent
   await passed(TICKS_MS);
   ofWorker.flow();
   await allOnce(workspaceId, messageIds);
-}, 150_000);
+});
 
 test("a worker that gets its own bags again sends nothing that it already carries", async () => {
   const { workspaceId, messageIds } = await halfSent();
@@ -60,7 +60,7 @@ test("a worker that gets its own bags again sends nothing that it already carrie
   await passed(PAUSE_MS + TICKS_MS);
   ofWorker.flow();
   await allOnce(workspaceId, messageIds);
-}, 150_000);
+});
 
 async function halfSent(): Promise<{ workspaceId: string; messageIds: string[] }> {
   const ws = await others.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });

@@ -27,4 +27,4 @@ test("a process that cannot be started is tried again, and the others go on", as
   } finally {
     await stage.close();
   }
-}, 60_000);
+});

@@ -47,4 +47,4 @@ test("what cannot be written down of a lost day is told again, once", async () =
   } finally {
     await worker.stop();
   }
-}, 120_000);
+});

@@ -81,7 +81,7 @@ test("the reply of reserve is lost again and again, and the quota stays exact", 
   expect(accepted + unknown).toBeGreaterThanOrEqual(100);
   const [ledger] = await patient.sql`select day_used from ledger where workspace_id = ${ws.id}`;
   expect(ledger?.day_used).toBe(100);
-}, 60_000);
+});
 
 test("a Postgres that says nothing of a template is 503 in time", async () => {
   const ws = await patient.workspace();
@@ -125,4 +125,4 @@ test("a Postgres that stalls in the commit is never a hang: what was answered is
   expect(written?.used).toBe(written?.emails);
   expect(written?.emails).toBeGreaterThanOrEqual(accepted);
   expect(written?.emails).toBeLessThanOrEqual(accepted + unknown);
-}, 60_000);
+});

@@ -101,7 +101,7 @@ test("a store that does not answer is 451 in time, and the next try is taken onc
   await untilTaken(port, message("no redis"));
   expect(await stored("no redis")).toHaveLength(1);
   await submission.stop();
-}, 60_000);
+});
 
 test("the answer of a commit is lost with Postgres for longer than a commit waits: it is learnt, and said", async () => {
   const submission = await startEngine(["submission"], { ...stage, ...places, settings: HASTY });
@@ -117,7 +117,7 @@ test("the answer of a commit is lost with Postgres for longer than a commit wait
   expect(await stored("unknown")).toEqual([idIn(said)]);
   client.destroy();
   await submission.stop();
-}, 60_000);
+});
 
 async function killedAmid(end: (process: EngineProcess) => Promise<unknown>, keyed: boolean) {
   const subject = `amid ${keyed}`;
@@ -164,9 +164,9 @@ test("killed amid mail: what was answered is there, and what is sent again under
   expect(new Set(await stored(subject))).toEqual(ids);
   client.destroy();
   await process.stop();
-}, 90_000);
+});
 
 test("stopped politely amid mail: exactly what was answered is there", async () => {
   const { subject, answers } = await killedAmid((process) => process.stop(), false);
   expect((await stored(subject)).sort()).toEqual(answers.sort());
-}, 90_000);
+});

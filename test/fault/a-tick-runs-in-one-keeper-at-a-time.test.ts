@@ -90,7 +90,7 @@ test("a keeper that is killed in the middle of a tick is succeeded", async () =>
   const successor = await startProcess(["keeper"], options);
   await until(() => isJudged(id));
   await successor.stop();
-}, 60_000);
+});
 
 function hand(parts: Parameters<typeof handKeeper>[3]) {
   return handKeeper(stage, CLOCK, undefined, { storeMs: STORE_MS, ...parts });

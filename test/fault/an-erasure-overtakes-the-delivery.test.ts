@@ -120,7 +120,7 @@ test(`${PEOPLE} people are erased while ${PEOPLE * MAILS_EACH} mails to them are
   expect(await tablesWith(engine.sql, "crowd[.]example")).toEqual([]);
   expect(await engine.sql`select 1 from due where workspace_id = ${ws.id}`).toEqual([]);
   expect(engine.complaints).toEqual([]);
-}, 90_000);
+});
 
 async function send(to: string[]): Promise<string> {
   const { status, body } = await ws.client.post<{ id: string }>("/emails", mail({ to }));

@@ -29,7 +29,7 @@ beforeAll(async () => {
   ws = await engine.workspace("pro", { cap_hour: 1_000_000, cap_day: 1_000_000 });
   for (let at = 0; at < EMAILS; at += CHUNK) await fill(at);
   await engine.sql`analyze`;
-}, 120_000);
+});
 afterAll(async () => {
   await engine.stop();
   await stage.close();
@@ -69,7 +69,7 @@ test("the erasure is answered and ends, and no send waits for it", async () => {
   expect(engine.complaints).toEqual([]);
   expect(wasUnderWay, "the answer did not wait for the mail to be struck out").toBe(true);
   expect(longestMs).toBeLessThan(WAIT_MS_MAX);
-}, 120_000);
+});
 
 /** E-mails of today, as if they had been sent and settled. */
 async function fill(at: number): Promise<void> {

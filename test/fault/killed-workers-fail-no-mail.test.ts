@@ -90,7 +90,7 @@ test("one that ends its worker while its attachments are read is under suspicion
   const next = await startProcess(["deliver"], stage);
   expect(await settled(engine.sql, ws.id, 60_000)).toEqual({ delivered: 1 });
   await Promise.all([next.stop(), other.end()]);
-}, 120_000);
+});
 
 test("what living workers could not write down of an e-mail under suspicion is not held against it", async () => {
   const ws = await engine.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
@@ -120,4 +120,4 @@ test("what living workers could not write down of an e-mail under suspicion is n
     clearInterval(ending);
     await worker.stop();
   }
-}, 120_000);
+});

@@ -59,7 +59,7 @@ test("no caller hears of the keeper", async () => {
   expect(bagged.map(({ id }) => id).sort()).toEqual(ids.sort());
   expect(bagged.filter(({ count }) => count !== 1)).toEqual([]);
   expect(engine.complaints).toEqual([]);
-}, 90_000);
+});
 
 function soon(): string {
   return new Date(Date.now() + Math.floor(Math.random() * AHEAD_MS_MAX)).toISOString();

@@ -37,7 +37,7 @@ beforeAll(async () => {
     storeMs: 2_000,
     onFault: (error) => faults.push(error as Error),
   });
-}, 120_000);
+});
 afterAll(async () => {
   await hand.close();
   await Promise.all([sql, watcher].map((one) => one.end({ timeout: 1 })));
@@ -70,7 +70,7 @@ test("a long transaction on the parents delays what is dropped, and no send", as
   await reader.end();
   await hand.keeper.retention();
   expect(await there(39)).toEqual([]);
-}, 60_000);
+});
 
 test("a partition that somebody uses keeps no other", async () => {
   for (const daysAgo of [38, 37, 36]) await anOldDay(daysAgo, 1_000);
@@ -81,7 +81,7 @@ test("a partition that somebody uses keeps no other", async () => {
   await reader.end();
   await hand.keeper.retention();
   expect(await there(37)).toEqual([]);
-}, 60_000);
+});
 
 test("a detaching that was broken off is finished", async () => {
   for (const daysAgo of [36, 35]) await anOldDay(daysAgo, 1_000);
@@ -96,7 +96,7 @@ test("a detaching that was broken off is finished", async () => {
   await hand.keeper.retention();
   expect(await there(36, 35)).toEqual([]);
   expect(faults).toEqual([]);
-}, 60_000);
+});
 
 test("a day that was taken out comes back when something in it is open after all", async () => {
   await anOldDay(34, 1_000);
@@ -113,7 +113,7 @@ test("a day that was taken out comes back when something in it is open after all
   await hand.keeper.retention();
   expect(await there(34)).toEqual([]);
   expect(faults).toEqual([]);
-}, 60_000);
+});
 
 function partition(table: "email" | "body", daysAgo: number): string {
   return `${table}_${dayName(TODAY - daysAgo)}`;

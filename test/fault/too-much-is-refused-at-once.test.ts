@@ -39,4 +39,4 @@ test("while Postgres says nothing, who comes with more is told at once, and a ne
   expect(told.filter(({ headers }) => headers.has("retry-after"))).toEqual([]); // the contract: on 429 only
   expect((await beside).status).toBe(200);
   expect(new Set(await Promise.all(sent))).toEqual(new Set([200, 503]));
-}, 90_000);
+});

@@ -51,7 +51,7 @@ test("mail that found the smarthost away for hours is tried again after its firs
   await stage.sink.up();
   await stage.sink.ledger.replied("once-451@example.net", 1, PATIENCE_MS);
   await retried(ws, id);
-}, 60_000);
+});
 
 test("mail whose destination was suspended for hours is tried again after its next 451", async () => {
   const ws = await engine.workspace("pro", { cap_hour: 1_000, cap_day: 1_000 });
@@ -72,7 +72,7 @@ test("mail whose destination was suspended for hours is tried again after its ne
   await resumeDestination(engine.sql, "shut.example");
   await attempted(ws, id, before + 1);
   expect((await email(ws, id)).status).toBe("deferred");
-}, 90_000);
+});
 
 test("mail that found the smarthost away for hours after its first 451 is tried again after its next", async () => {
   const ws = await engine.workspace("pro", { cap_hour: 1_000, cap_day: 1_000 });
@@ -85,7 +85,7 @@ test("mail that found the smarthost away for hours after its first 451 is tried 
   await stage.sink.up();
   await triedAfter(ws, id, 1);
   expect((await email(ws, id)).status).toBe("deferred");
-}, 90_000);
+});
 
 test("mail that waited for a cap for hours after its first 451 is tried again after its next", async () => {
   const ws = await engine.workspace("pro", { cap_hour: 1_000, cap_day: 1_000 });
@@ -104,7 +104,7 @@ test("mail that waited for a cap for hours after its first 451 is tried again af
   clock.advance(3 * HOUR_MS);
   await triedAfter(ws, first as string, 1);
   expect((await email(ws, first as string)).status).toBe("deferred");
-}, 90_000);
+});
 
 test("what was tried before and after waiting adds up to its lifetime", async () => {
   const ws = await engine.workspace("pro", { cap_hour: 1_000, cap_day: 1_000 });
@@ -129,7 +129,7 @@ test("what was tried before and after waiting adds up to its lifetime", async ()
   expect((await email(ws, id)).status).toBe("deferred");
   // of 60 minutes 20 are left
   await bouncesWithin(ws, id, 55);
-}, 90_000);
+});
 
 async function claimed(): Promise<void> {
   const isClaimed = async () => (await engine.sql`select 1 from bag where token is not null`).length === 1;
@@ -168,7 +168,7 @@ test("what receivers put off for longer than the lifetime still bounces", async 
   await stage.sink.ledger.replied("defer-451@example.net", 1);
   await expect.poll(async () => (await email(ws, id)).status, { timeout: PATIENCE_MS }).toBe("deferred");
   await bouncesWithin(ws, id, 120);
-}, 60_000);
+});
 
 /** In steps, since some may not count: those in which a bag waits for its worker. */
 async function bouncesWithin(ws: TestWorkspace, id: string, minutesMax: number): Promise<void> {

@@ -68,7 +68,7 @@ test("workers never hold more than the limit together, and get it all when they 
     }
     await redis.del(room);
   }
-}, 60_000);
+});
 
 test("messages are granted as the pacing of one worker would grant them, whoever asks", async () => {
   for (let round = 0; round < ROUNDS; round++) {
@@ -110,4 +110,4 @@ test("messages are granted as the pacing of one worker would grant them, whoever
     }
     await redis.del(room);
   }
-}, 60_000);
+});

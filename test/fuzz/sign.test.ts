@@ -58,7 +58,7 @@ test("signatures verify", async () => {
     }),
     { numRuns: 400 },
   );
-}, 60_000);
+});
 
 test("a letter more in what is signed is seen", async () => {
   await fc.assert(
@@ -72,4 +72,4 @@ test("a letter more in what is signed is seen", async () => {
     }),
     { numRuns: 200 },
   );
-}, 60_000);
+});

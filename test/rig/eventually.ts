@@ -1,8 +1,8 @@
 /** Waiting for what becomes true by itself and is no signal. */
 import { vi } from "vitest";
 
-/** Of Vitest it would be one second, and a busy machine needs more. */
-const PATIENCE_MS = 10_000;
+/** Of Vitest it would be one second, and a busy machine stands still for longer. */
+const PATIENCE_MS = 30_000;
 
 type Patience = { timeout?: number; interval?: number };
 

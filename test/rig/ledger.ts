@@ -38,7 +38,7 @@ export type Difference = { missing: string[]; unexpected: string[]; repeated: st
 
 type Wait = { holds: () => boolean; over: () => void };
 
-export const PATIENCE_MS = 15_000;
+export const PATIENCE_MS = 30_000;
 
 export class Ledger {
   readonly mails: Mail[] = [];

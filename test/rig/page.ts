@@ -11,9 +11,9 @@ import { openProxy } from "./proxy.ts";
 import type { TestWorkspace } from "./workspace.ts";
 
 /** Sooner than the test's own deadline, so that what was waited for is named. */
-const ACTION_MS_MAX = 20_000;
+const ACTION_MS_MAX = 60_000;
 const OPENING_MS_MAX = 120_000;
-const STORY_MS_MAX = 120_000;
+const STORY_MS_MAX = 300_000;
 
 export type View = { dress?: "light" | "dark"; width?: number };
 

@@ -91,7 +91,7 @@ test("everything is as it was, and goes on", async () => {
   expect((await client.post("/emails", mail())).status).toBe(200);
   expect(second.complaints).toEqual([]);
   await second.stop();
-}, 120_000);
+});
 
 test("a part of a backup, and what is none, are refused and leave nothing", async () => {
   const url = new URL(stage.databaseUrl);
@@ -109,4 +109,4 @@ test("a part of a backup, and what is none, are refused and leave nothing", asyn
   const none = await other.postrider("restore", "package.json");
   expect(none.err).toContain("The backup cannot be read");
   await dropDatabase(url.href);
-}, 60_000);
+});

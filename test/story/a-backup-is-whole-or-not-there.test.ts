@@ -114,4 +114,4 @@ test("what is wrong behind the last row undoes the restore", async () => {
     await sql.end({ timeout: 1 });
     await dropDatabase(url.href);
   }
-}, 60_000);
+});

@@ -117,4 +117,4 @@ test("mail accepted before goes when its domain lapsed, and fails when it is ano
   expect((await rowOf(sold))?.history.at(-1)?.detail).toBe(
     "The domain sold.example belongs to another workspace now.",
   );
-}, 60_000);
+});

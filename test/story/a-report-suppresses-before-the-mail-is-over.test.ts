@@ -50,7 +50,7 @@ test("a hard bounce is known at once, and counted when the mail is over", async 
   expect((await loop.counts()).hard).toBe(before + 1);
   await loop.ws.client.call("DELETE", "/suppressions/gone@example.net");
   expect((await loop.counts()).hard).toBe(before);
-}, 60_000);
+});
 
 test("a complaint is, too", async () => {
   const { id } = await halfDelivered("angry@example.net");
@@ -60,7 +60,7 @@ test("a complaint is, too", async () => {
   await expect
     .poll(async () => (await suppressionOf("angry@example.net")).body)
     .toMatchObject({ reason: "complaint" });
-}, 60_000);
+});
 
 test("what is undone meanwhile stays undone, and is not counted", async () => {
   const before = (await loop.counts()).hard ?? 0;
@@ -73,7 +73,7 @@ test("what is undone meanwhile stays undone, and is not counted", async () => {
   await loop.once(id, ({ events }) => events.some(({ type }) => type === "bounced"));
   expect((await suppressionOf("back@example.net")).status).toBe(404);
   expect((await loop.counts()).hard ?? 0).toBe(before);
-}, 60_000);
+});
 
 test("a bounce that is soft waits, and so does one of an address behind the recipient's", async () => {
   const { id, path } = await halfDelivered("full@example.net");
@@ -87,4 +87,4 @@ test("a bounce that is soft waits, and so does one of an address behind the reci
     .poll(async () => (await loop.engine.sql`select from report where email_id = ${id} and tries > 2`).length)
     .toBeGreaterThan(0);
   expect((await suppressionOf("full@example.net")).status).toBe(404);
-}, 60_000);
+});

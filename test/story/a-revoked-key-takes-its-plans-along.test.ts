@@ -55,4 +55,4 @@ test("what a revoked key scheduled is told, and canceled with --cancel-scheduled
     type: "canceled",
     detail: "canceled with the key that scheduled it",
   });
-}, 60_000);
+});

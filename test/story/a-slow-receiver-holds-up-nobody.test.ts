@@ -59,4 +59,4 @@ test("the mail of a quick receiver overtakes what is there for a slow one, which
     .poll(putBack, { timeout: 15_000 })
     .toMatchObject({ attempts: 0, back: above(ROOM), turns: above(ROOM) });
   expect(engine.complaints).toEqual([]);
-}, 60_000);
+});

@@ -75,7 +75,7 @@ test("its mail waits without an attempt, says why, and goes when it is resumed; 
   await shell.json("queue", "resume", "held.example");
   await becomes(id, { status: "delivered", attempts: 1 });
   expect((await shell.json<View>("queue")).holds).toEqual([]);
-}, 120_000);
+});
 
 test("a suspension with an end ends by itself", async () => {
   await shell.json("queue", "suspend", "brief.example", "--for", "30m");
@@ -88,7 +88,7 @@ test("a suspension with an end ends by itself", async () => {
   expect(reason).toMatch(/^Mail to brief\.example is suspended until 20.* UTC: suspended by an operator\.$/);
   await engine.sql`update destination_hold set until = now() + interval '1 second' where destination = 'brief.example'`;
   await becomes(id, { status: "delivered", attempts: 1 });
-}, 120_000);
+});
 
 test("of an e-mail to several, the others get theirs", async () => {
   await shell.json("queue", "suspend", "part.example");
@@ -98,7 +98,7 @@ test("of an e-mail to several, the others get theirs", async () => {
   await shell.json("queue", "resume", "part.example");
   await becomes(id, { status: "delivered", attempts: 2 });
   expect(stage.sink.ledger.repliesTo("two@whole.example")).toHaveLength(1);
-}, 120_000);
+});
 
 test("a suspension survives a restart; what waits for it can be bounced", async () => {
   await shell.json("queue", "suspend", "gone.example", "--reason", "the domain was given up");
@@ -125,7 +125,7 @@ test("a suspension survives a restart; what waits for it can be bounced", async 
     ["bounced", "one@gone.example", "the domain was given up"],
   ]);
   await shell.json("queue", "resume", "gone.example");
-}, 180_000);
+});
 
 test("the smarthost as a whole can be suspended", async () => {
   await shell.json("queue", "suspend", "smarthost", "--for", "1h");
@@ -137,7 +137,7 @@ test("the smarthost as a whole can be suspended", async () => {
   });
   await shell.json("queue", "resume", "smarthost");
   await becomes(id, { status: "delivered" });
-}, 120_000);
+});
 
 test("what is no destination is refused with what to write", async () => {
   const unknown = await shell.postrider("queue", "suspend", "gogle");
@@ -149,4 +149,4 @@ test("what is no destination is refused with what to write", async () => {
   expect(free).toMatchObject({ status: 1, err: expect.stringContaining("free.example is not suspended.") });
   const span = await shell.postrider("queue", "suspend", "free.example", "--for", "soon");
   expect(span).toMatchObject({ status: 1, err: expect.stringContaining("30m, 12h or 7d") });
-}, 120_000);
+});

@@ -74,7 +74,7 @@ test("its keys are refused on every api from the next request on, with Redis emp
   for (const client of [ws.client, elsewhere]) expect((await client.get("/emails")).status).toBe(200);
   const unknown = await cli.postrider("workspace", "suspend", randomUUID());
   expect(unknown).toMatchObject({ status: 1 });
-}, 60_000);
+});
 
 test("links show nothing of it to anybody meanwhile", async () => {
   const ws = await engine.workspace();
@@ -91,7 +91,7 @@ test("links show nothing of it to anybody meanwhile", async () => {
   expect(await statuses()).toEqual([404, 404]);
   await resume(ws);
   expect(await statuses()).toEqual([200, 200]);
-}, 60_000);
+});
 
 test("scheduled, waiting and deferred mail stays, is reported, and goes on afterwards", async () => {
   const ws = await engine.workspace("pro", { cap_hour: 50, cap_day: 1_000 });
@@ -132,7 +132,7 @@ test("scheduled, waiting and deferred mail stays, is reported, and goes on after
     await expect.poll(() => statusOf(id), POLL).toBe("delivered");
   expect([deferred, scheduled, waiting].map(copies)).toEqual([1, 1, 1]);
   expect(await statusOf(later)).toBe("scheduled");
-}, 90_000);
+});
 
 test("a request that was admitted before is refused when it is written under the new version", async () => {
   const ws = await engine.workspace();
@@ -148,7 +148,7 @@ test("a request that was admitted before is refused when it is written under the
   });
   await holder.end({ timeout: 1 });
   expect(await sending.sent).toMatchObject(REFUSED);
-}, 60_000);
+});
 
 const waiters = async () =>
   (
@@ -195,7 +195,7 @@ test("a bag that is in line already goes nowhere, and waits for nobody's job", a
   await commit.close();
   await line.close();
   client.disconnect();
-}, 60_000);
+});
 
 test("what workers hold comes back but for what receivers are taking, and lives on from the day it is resumed", async () => {
   const ws = await engine.workspace();
@@ -211,7 +211,7 @@ test("what workers hold comes back but for what receivers are taking, and lives 
   const made = await attempts();
   await expect.poll(attempts, POLL).toBeGreaterThan(made + 1);
   expect(await statusOf(old)).toBe("deferred");
-}, 60_000);
+});
 
 test("automations stand still and go on", async () => {
   const ws = await engine.workspace();
@@ -241,4 +241,4 @@ test("automations stand still and go on", async () => {
   await resume(ws);
   await expect.poll(async () => (await run())?.state, POLL).toBe("finished");
   expect(await engine.sql`select from email where workspace_id = ${ws.id}`).toHaveLength(1);
-}, 60_000);
+});

@@ -42,4 +42,4 @@ test("bags in line beyond what the smarthost's connections need are left to othe
   expect(await held()).toBe(BAGS_HELD);
   stage.sink.turn({ dotDelayMs: 0 });
   await stage.sink.ledger.received(BAGS * 100, undefined, 90_000);
-}, 180_000);
+});

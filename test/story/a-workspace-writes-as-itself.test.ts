@@ -75,7 +75,7 @@ test("nobody writes from a domain before DNS shows it, and at once then, by eith
   ]);
   await json("domain", "remove", "two.example", "--workspace", ws.id);
   expect((await sendAs(ws, "hi@two.example")).status).toBe(403);
-}, 60_000);
+});
 
 test("a batch is refused as a whole or where it is wrong, and a repeated request is answered again", async () => {
   const ws = await engine.workspace();
@@ -96,7 +96,7 @@ test("a batch is refused as a whole or where it is wrong, and a repeated request
   await json("domain", "remove", "batch.example", "--workspace", ws.id);
   expect((await ws.client.post("/emails", mails[0], headers)).body).toEqual(first.body);
   expect((await sendAs(ws, "a@batch.example")).status).toBe(403);
-}, 60_000);
+});
 
 test("who has a domain keeps it while DNS shows their record, and loses it to the next when it is gone", async () => {
   const [one, two] = [await engine.workspace(), await engine.workspace()];
@@ -114,7 +114,7 @@ test("who has a domain keeps it while DNS shows their record, and loses it to th
   expect(await verify(two, "sold.example")).toMatchObject({ status: 0 });
   expect((await sendAs(two, "a@sold.example")).status).toBe(200);
   expect((await sendAs(one, "a@sold.example")).status).toBe(403);
-}, 60_000);
+});
 
 test("below a domain the nearest that is verified decides", async () => {
   const [above, below] = [await engine.workspace(), await engine.workspace()];
@@ -125,7 +125,7 @@ test("below a domain the nearest that is verified decides", async () => {
   expect((await sendAs(below, "a@group.example")).status).toBe(403);
   expect((await sendAs(above, "a@other.group.example")).status).toBe(200);
   expect((await sendAs(above, "a@team.group.example")).status).toBe(403);
-}, 60_000);
+});
 
 test("without the setting a domain of nobody is free, and one of another workspace is not", async () => {
   const [one, two] = [await engine.workspace(), await engine.workspace()];
@@ -144,4 +144,4 @@ test("without the setting a domain of nobody is free, and one of another workspa
   } finally {
     await free.stop();
   }
-}, 60_000);
+});

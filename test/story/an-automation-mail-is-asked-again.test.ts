@@ -47,4 +47,4 @@ test("of two mails that wait to leave, the one to whom has unsubscribed is cance
   expect(body.events).toContainEqual(
     expect.objectContaining({ type: "canceled", detail: "The contact is unsubscribed." }),
   );
-}, 60_000);
+});

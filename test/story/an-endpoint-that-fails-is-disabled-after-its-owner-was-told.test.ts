@@ -91,7 +91,7 @@ test("the owner is told by the operator after a day, and only a day after that m
   // by hand it goes on, and all is forgotten
   await commandLine(stage).postrider("webhook", "enable", id, "--workspace", workspace.id);
   expect(await shown(workspace, id)).toMatchObject({ status: "enabled", failing_since: null });
-}, 120_000);
+});
 
 test("a workspace whose owner nobody knows keeps its endpoint, however long it fails", async () => {
   const { workspace, id } = await failing(null);

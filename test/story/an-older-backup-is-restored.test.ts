@@ -65,4 +65,4 @@ test("its tables are made as they were, filled, and migrated", async () => {
   ]);
   const partitions = (await listPartitions(after.sql)).filter(({ day }) => day === DAY);
   expect(partitions.map(({ table }) => table)).toEqual(["email", "email_ending"]);
-}, 60_000);
+});

@@ -55,4 +55,4 @@ test("who was told that an endpoint fails is told when it is disabled by a 410",
   await swept(() =>
     expect.poll(subjects, { timeout: 20_000 }).toEqual([failing, "A webhook endpoint was disabled"]),
   );
-}, 120_000);
+});

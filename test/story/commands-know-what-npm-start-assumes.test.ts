@@ -24,4 +24,4 @@ test("a webhook on this machine, any sender, and the ports of submission", async
     `PUBLIC_URL is not set: links in e-mails start with ${base_url}, which recipients cannot open`,
   );
   expect(detailOf("submission")).not.toContain("none");
-}, 180_000);
+});

@@ -69,7 +69,7 @@ beforeAll(async () => {
   engines = await Promise.all([startEngine(["console"], options), startEngine(["console"], options)]);
   workspace = await first().workspace();
   browser = await signedIn(first().consoleUrl, first().sql, workspace.id);
-}, 60_000);
+});
 afterAll(async () => {
   await Promise.all(engines.map((engine) => engine.stop()));
   await Promise.all([redis.stop(), database.drop()]);

@@ -93,7 +93,7 @@ beforeAll(async () => {
   [url.username, url.password, url.port] = ["reader", "reader", String(proxy.port)];
   ({ engine, heard } = await openEngine(url.href));
   ws = await engine.workspace("pro");
-}, 120_000);
+});
 
 afterAll(async () => {
   for (const end of ends.reverse()) await end();

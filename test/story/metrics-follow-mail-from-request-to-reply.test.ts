@@ -47,7 +47,7 @@ beforeAll(async () => {
     },
     { timeout: SETTLED_MS_MAX },
   );
-}, 60_000);
+});
 afterAll(async () => {
   await engine.stop();
   await stage.close();

@@ -64,7 +64,7 @@ test("beyond the backlog sends are 503, everything else is served; when it is go
     return (await reasons()).length === 0;
   }, WAIT);
   await vi.waitUntil(async () => (await send()) === 200, WAIT);
-}, 60_000);
+});
 
 test("the backlog is counted in e-mails: a hundred single sends are not a hundred full bags", async () => {
   for (let n = 0; n < 100; n++) expect(await send()).toBe(200);
@@ -75,7 +75,7 @@ test("the backlog is counted in e-mails: a hundred single sends are not a hundre
   const about = Number(/about (\d+) e-mails/.exec((await reasons())[0] as string)?.[1]);
   expect(about).toBeGreaterThan(50);
   expect(about).toBeLessThan(300);
-}, 60_000);
+});
 
 test("a disk that fills refuses sends, and one with room lets them go", async () => {
   const dataFolder = services().folder;
@@ -88,7 +88,7 @@ test("a disk that fills refuses sends, and one with room lets them go", async ()
   });
   await watch({ dataFolder, diskFreeMinBytes: 1 });
   await vi.waitUntil(async () => (await send()) === 200, WAIT);
-}, 60_000);
+});
 
 test("a disk that nobody watches any more does not refuse for ever, nor is another's watch overruled", async () => {
   const now = Date.now();

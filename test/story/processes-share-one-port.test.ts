@@ -64,7 +64,7 @@ test("two apis serve on one port, one that dies is started again, and SIGTERM en
   const all = fleet.lines.filter(({ msg }) => msg === "starting").map(({ pid }) => pid as number);
   expect(all.length).toBe(6);
   expect(all.filter((pid) => identify(pid) !== null)).toEqual([]);
-}, 120_000);
+});
 
 test("a place is filled again whose process dies while its successor cannot start", async () => {
   const own = await openStage();
@@ -98,7 +98,7 @@ test("a place is filled again whose process dies while its successor cannot star
   expect(pidsOf("starting").filter((pid) => identify(pid) !== null)).toEqual([]);
   await sql.end();
   await own.close();
-}, 120_000);
+});
 
 test("roles with a port of their own are refused, and a wrong setting ends all with its status", async () => {
   const wrong = launch(["inbound"], stage, ["--processes", "2"]);

@@ -95,7 +95,7 @@ test("mail leaves from the addresses of its workspace's pool, in turn", async ()
   for (let n = 0; n < 4; n++) await becomes(await send(`${n}@a.test`), { status: "delivered" });
   expect(receiver.from.slice(1).sort()).toEqual(["127.0.0.11", "127.0.0.11", "127.0.0.12", "127.0.0.12"]);
   expect(worker.complaints).toEqual([]);
-}, 120_000);
+});
 
 test("a new address sends what its warm-up allows; the rest leaves from the others, or waits", async () => {
   const receiver = await receiverAt("127.1.0.1");
@@ -127,7 +127,7 @@ test("a new address sends what its warm-up allows; the rest leaves from the othe
       { timeout: 40_000 },
     )
     .toBe("127.0.0.13");
-}, 120_000);
+});
 
 test("a reply suspends its domain for a while, and nothing else", async () => {
   const [receiver, other] = [await receiverAt("127.1.0.1"), await receiverAt("127.1.0.2")];
@@ -151,7 +151,7 @@ test("a reply suspends its domain for a while, and nothing else", async () => {
   receiver.answer = () => null;
   await shell.json("queue", "resume", "a.test");
   await becomes(held, { status: "delivered" });
-}, 120_000);
+});
 
 test("a reply makes mail leave from another source address", async () => {
   const receiver = await receiverAt("127.1.0.1");
@@ -172,7 +172,7 @@ test("a reply makes mail leave from another source address", async () => {
     .toMatchObject([{ destination: "a.test", source: "a", kind: "suspended" }]);
   for (let n = 0; n < 4; n++) await becomes(await send(`${n}@a.test`), { status: "delivered", attempts: 1 });
   expect(new Set(receiver.from)).toEqual(new Set(["127.0.0.12"]));
-}, 120_000);
+});
 
 test("a reply slows its domain down, which gets connections of its own", async () => {
   const receiver = await receiverAt("127.1.0.1");
@@ -206,7 +206,7 @@ test("a reply slows its domain down, which gets connections of its own", async (
     )
     .toBeGreaterThanOrEqual(2);
   for (let n = 0; n < 5; n++) await becomes(await send(`${n}@same.test`), { status: "delivered" });
-}, 120_000);
+});
 
 test("a changed file takes effect; a bad one is complained about, and the last good one stays, also after a restart", async () => {
   await receiverAt("127.1.0.1");
@@ -239,11 +239,11 @@ test("a changed file takes effect; a bad one is complained about, and the last g
   expect(await isLimited()).toBe(true);
   await becomes(await send("one@b.test"), { status: "deferred" });
   expect((await shell.postrider("doctor")).out).toContain("shaping file");
-}, 180_000);
+});
 
 test("without any good file mail is delivered all the same", async () => {
   await receiverAt("127.1.0.1");
   await startWorker("[]");
   expect(worker.complaints[0]?.err?.message).toContain("No limits are in force.");
   await becomes(await send("one@a.test"), { status: "delivered" });
-}, 120_000);
+});

@@ -57,7 +57,7 @@ test("one shard at first; the number is shown and changed, and must make sense",
   }
   const { out } = await shell.postrider("queue", "shards");
   expect(out).toMatch(/^shard\s+is\s+bags queued/);
-}, 120_000);
+});
 
 test("two workers serve all shards, and what is sent while their number changes arrives once", async () => {
   const workers = await Promise.all([
@@ -99,7 +99,7 @@ test("two workers serve all shards, and what is sent while their number changes 
     isSending = false;
     await Promise.all(workers.map((worker) => worker.stop()));
   }
-}, 120_000);
+});
 
 test("bags without a job leave a shard that is taken away, and are queued where their workspace is now", async () => {
   await shell.json("queue", "shards", "9");
@@ -133,4 +133,4 @@ test("bags without a job leave a shard that is taken away, and are queued where 
   for (const { id, workspaceId } of closed)
     expect(bags.find((bag) => bag.id === id)?.shard).toBe(shardOf(workspaceId, 3));
   expect(bags.every(({ shard, epoch }) => shard < 3 && epoch !== null)).toBe(true);
-}, 120_000);
+});

@@ -80,7 +80,7 @@ test("a role that keeps dying ends the whole, with the reason and status 1", asy
     `The others process keeps ending (SIGKILL). See ${join(home, "logs", "others.log")}\n`,
   );
   await gone(Object.values(pids), 0);
-}, 180_000);
+});
 
 test("a role that cannot be started again ends the whole, with the reason in one line", async () => {
   const home = freshHome();

@@ -28,4 +28,4 @@ test("METRICS_PORT=0 picks a port, ready.json names it, and what each process co
   for (const process of PROCESSES)
     expect(all.value("postrider_process_cpu_seconds_total", { process }), process).toBeGreaterThan(0);
   expect(all.text.match(/^# HELP postrider_requests_total/gm)).toHaveLength(1);
-}, 60_000);
+});

@@ -120,4 +120,4 @@ test("a document is applied, its runs run, and each step is told", async () => {
   await client.post("/events", event);
   expect(await json(workspace, "stop", "Welcome")).toMatchObject({ stopped: 1 });
   expect((await automation(workspace, "list")).out).toContain("paused");
-}, 120_000);
+});

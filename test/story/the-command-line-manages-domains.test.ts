@@ -112,7 +112,7 @@ test("a key signs when DNS shows it, and its successor takes its place then", as
     removed: 2,
   });
   expect(await states()).toEqual({});
-}, 120_000);
+});
 
 test("a key of one's own is taken, a weak one refused, a short one warned of", async () => {
   const { id } = await engine.workspace();
@@ -160,7 +160,7 @@ test("a key of one's own is taken, a weak one refused, a short one warned of", a
   );
   expect(good).toMatchObject({ status: 0 });
   expect(good.out).not.toContain("short");
-}, 60_000);
+});
 
 test("bad input ends with 1, in one line, and a silent DNS server is told from a missing record", async () => {
   const { id } = await engine.workspace();
@@ -194,4 +194,4 @@ test("bad input ends with 1, in one line, and a silent DNS server is told from a
   expect(silent).toMatchObject({ status: 1 });
   expect(silent.out).toContain("DNS gave no answer");
   expect(silent.err).toBe("DNS did not answer. Try again, or name another server with --resolver.\n");
-}, 60_000);
+});

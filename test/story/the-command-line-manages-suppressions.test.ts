@@ -69,7 +69,7 @@ test("what is added is obeyed, listed, exported and imported, and what is remove
     err: expect.stringContaining("is not suppressed in this workspace"),
   });
   expect(await cli.json<Shown[]>("suppression", "list", ...of)).toHaveLength(2);
-}, 120_000);
+});
 
 test("a scope that no sender can have is refused, and the one that lists show is that of all mail", async () => {
   const own = await api.workspace();
@@ -91,7 +91,7 @@ test("a scope that no sender can have is refused, and the one that lists show is
   ]);
   const given = { email: "d@example.net", scope: "workspace" };
   expect((await own.client.post("/suppressions", given)).status).toBe(201);
-}, 120_000);
+});
 
 test("an import names the rows that it skips, and fails where it can read none", async () => {
   const of = ["--workspace", (await api.workspace()).id];
@@ -105,7 +105,7 @@ test("an import names the rows that it skips, and fails where it can read none",
     status: 1,
     err: expect.stringContaining("no row of"),
   });
-}, 120_000);
+});
 
 test("a list that is cut says so", async () => {
   const of = ["--workspace", (await api.workspace()).id];
@@ -117,4 +117,4 @@ test("a list that is cut says so", async () => {
   writeFileSync(file, rows.join("\n"));
   await cli.json("suppression", "import", file, ...of);
   expect((await cli.postrider("suppression", "list", ...of)).out).toContain("There are more");
-}, 120_000);
+});

@@ -85,7 +85,7 @@ test("deferred mail by destination, with the last reply; retried at once, or giv
   ]);
   await shell.json("queue", "cancel", "--workspace", ws.id);
   expect(await settled(engine.sql, ws.id, 20_000)).toEqual({ canceled: 3, delivered: 1 });
-}, 60_000);
+});
 
 test("what is under way, what is scheduled, what waits for a cap, and since when", async () => {
   const ws = await engine.workspace("pro", { cap_hour: 1 });
@@ -98,7 +98,7 @@ test("what is under way, what is scheduled, what waits for a cap, and since when
   const { bags } = await shell.json<View>("queue");
   expect(bags).toMatchObject({ in_line: 0, held_back: 0, leased: 1 });
   expect(Date.parse(bags.oldest as string)).toBeGreaterThanOrEqual(before - 1);
-}, 60_000);
+});
 
 test("a sender that the smarthost refuses is our trouble: nobody's mail bounces, and an operator is told", async () => {
   const ws = await engine.workspace();
@@ -115,7 +115,7 @@ test("a sender that the smarthost refuses is our trouble: nobody's mail bounces,
     expect.stringMatching(/an operator has to act: 550 5\.7\.1/),
   );
   await shell.json("queue", "cancel", "--workspace", ws.id);
-}, 60_000);
+});
 
 test("a smarthost that turns us away keeps the mail waiting a sensible while, the doctor says why, and a retry sends it", async () => {
   const ws = await engine.workspace();
@@ -138,4 +138,4 @@ test("a smarthost that turns us away keeps the mail waiting a sensible while, th
   stage.sink.clearUp();
   expect(await shell.json("queue", "retry", "--workspace", ws.id)).toEqual({ retried: 1 });
   expect(await settled(engine.sql, ws.id, 20_000)).toEqual({ delivered: 1 });
-}, 120_000);
+});

@@ -52,7 +52,7 @@ test("each link of each page leads somewhere, and nothing is fetched from elsewh
     ({ path, anchor }) => anchor !== "" && !pages.get(path)?.includes(`id="${anchor}"`),
   );
   expect(dead).toEqual([]);
-}, 60_000);
+});
 
 test("every endpoint has its examples in three languages", async () => {
   for (const [path, methods] of Object.entries(DOCUMENT.paths)) {
@@ -65,7 +65,7 @@ test("every endpoint has its examples in three languages", async () => {
       expect(own, `${method} ${path}`).toContain(`curl -X ${method.toUpperCase()}`);
     }
   }
-}, 60_000);
+});
 
 test("every body that is shown is taken: only what it names may be missing", async () => {
   const { client } = await engine.workspace();
@@ -83,7 +83,7 @@ test("every body that is shown is taken: only what it names may be missing", asy
       if (![200, 201, 202, 404, 409].includes(status)) answers.push(`${method} ${path}: ${status}`);
     }
   expect(answers).toEqual([]);
-}, 60_000);
+});
 
 const RUNS: [name: string, program: string, ...options: string[]][] = [
   ["curl", "bash", "-c"],

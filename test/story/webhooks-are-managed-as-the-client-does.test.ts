@@ -198,7 +198,7 @@ test("the command line adds an endpoint, tests it, shows attempts and removes it
   expect((await postrider("webhook", "show", made.id, ...of)).err).toContain("There is no webhook");
   const private_ = await postrider("webhook", "add", "https://10.0.0.1/", ...of);
   expect(private_.err).toContain("must not lead to 10.0.0.1");
-}, 60_000);
+});
 
 test("what cannot be is refused, in words", async () => {
   const post = (body: unknown) => workspace.client.post<Refusal>("/webhooks", body);
