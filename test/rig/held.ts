@@ -12,7 +12,7 @@ function cpuMs(): number {
  * Of work that is done at once; the least of a few runs, as the first ones also compile and collect garbage
  * of others.
  */
-export function costOf(work: () => unknown, enoughMs: number, runs = 4): number {
+export function costOf(work: () => unknown, enoughMs: number, runs = 10): number {
   let least = Number.POSITIVE_INFINITY;
   for (let n = 0; n < runs && least > enoughMs; n++) {
     const began = cpuMs();
@@ -23,7 +23,7 @@ export function costOf(work: () => unknown, enoughMs: number, runs = 4): number 
 }
 
 /** The most between two turns of the loop while the work goes on; the least of a few runs. */
-export async function heldBy(work: () => unknown, enoughMs: number, runs = 4): Promise<number> {
+export async function heldBy(work: () => unknown, enoughMs: number, runs = 10): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
   for (let n = 0; n < runs && least > enoughMs; n++) least = Math.min(least, await longestTurn(work));
   return least;
@@ -37,7 +37,7 @@ export async function workedBy(
   { loop }: { loop(): Promise<LoopReport> },
   work: () => Promise<unknown>,
   enoughMs: number,
-  runs = 4,
+  runs = 10,
 ): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
   for (let n = 0; n < runs && least > enoughMs; n++) {

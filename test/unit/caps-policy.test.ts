@@ -431,9 +431,10 @@ test("an evaluation takes under 0.2 ms, with every kind of evidence there is", (
     return { hour: START / 3_600_000 - 23 + n, tried: 50 * n, answered: 50 * n, bounced: n };
   });
   const known = { ...settled(), since: days[0]?.day ?? null, hours };
-  const ms = costOf(() => {
+  const evaluateOften = () => {
     for (let n = 0; n < evaluations; n++) run({ ...known, evaluatedOn: dayPlus(today, -(n % 2)) }, days);
-  }, 0.1 * evaluations);
+  };
+  const ms = costOf(evaluateOften, 0.2 * evaluations, 20); // the first thousands are compiled while they run
   expect(ms / evaluations).toBeLessThan(0.2);
 });
 
