@@ -25,7 +25,7 @@ beforeAll(async () => {
   shell = commandLine(stage);
   workspaces = [];
   // at each number of shards somebody uses the last one
-  while (![2, 3, 5, 6].every((shards) => workspaces.some(({ id }) => shardOf(id, shards) === shards - 1)))
+  while (![2, 3, 5, 6, 9].every((shards) => workspaces.some(({ id }) => shardOf(id, shards) === shards - 1)))
     workspaces.push(await engine.workspace("pro", NO_CAPS));
 });
 afterAll(async () => {
