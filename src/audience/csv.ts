@@ -60,9 +60,12 @@ export async function* csvRecords(
       at++;
       // to make a record of each empty line takes half a second for 1 MB of them
       if (open.bytes === 0 && (n === begin || (n === begin + 1 && chunk[begin] === CR))) {
-        end += n + 1 - begin;
-        begin = n + 1;
+        const { after, lines } = emptyLines(chunk, begin);
+        at += lines - 1;
+        end += after - begin;
+        begin = after;
         first = at;
+        n = begin - 1;
         continue;
       }
       // a quote that nobody closed must not swallow the file
@@ -79,6 +82,16 @@ export async function* csvRecords(
   end += open.bytes;
   const last = take(Buffer.alloc(0));
   if (last) yield last;
+}
+
+/** The place after the empty lines that begin here, and how many they are. */
+function emptyLines(chunk: Buffer, from: number): { after: number; lines: number } {
+  let after = from;
+  for (let lines = 0; ; lines++) {
+    if (chunk[after] === LF) after++;
+    else if (chunk[after] === CR && chunk[after + 1] === LF) after += 2;
+    else return { after, lines };
+  }
 }
 
 /** Quotes, commas and line feeds are all at or below the comma; nearly every byte is above. */
