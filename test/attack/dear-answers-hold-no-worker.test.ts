@@ -12,7 +12,7 @@ import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const WORKED_MS_MAX = 50;
 /** The least of a few: the first ones also compile. */
-const RUNS = 4;
+const RUNS = 10;
 const RECIPIENTS = 50;
 const MAILS = 40;
 

@@ -16,7 +16,7 @@ const WORKED_MS_MAX = 50;
 /** Some hundred MB pass through processes that others keep waiting. */
 const TEST_MS_MAX = 120_000;
 /** The least of a few: the first ones also compile, and collect garbage of what was before. */
-const RUNS = 4;
+const RUNS = 10;
 
 let database: OwnDatabase;
 let redis: OwnRedis;

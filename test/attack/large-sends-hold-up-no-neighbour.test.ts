@@ -5,6 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import { workedBy } from "../rig/held.ts";
 import { insisted, sendsBeside } from "../rig/neighbour.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
@@ -44,11 +45,10 @@ const longBatch = (emails: number, chars: number) =>
  * turn.
  */
 async function holdsUpNobody(requests: number, attack: () => Promise<unknown>): Promise<void> {
-  await api.loop();
-  await sendsBeside(neighbour, requests, attack());
-  const { workedMsMax, rssMbMax } = await api.loop();
-  expect(workedMsMax).toBeLessThan(requests * WORKED_MS_MAX);
-  expect(rssMbMax).toBeLessThan(RSS_MB_MAX);
+  const workMsMax = requests * WORKED_MS_MAX;
+  const sendBeside = () => sendsBeside(neighbour, requests, attack());
+  expect(await workedBy(api, sendBeside, workMsMax)).toBeLessThan(workMsMax);
+  expect((await api.loop()).rssMbMax).toBeLessThan(RSS_MB_MAX);
 }
 
 test("one send of 38 MB", async () => {

@@ -12,7 +12,7 @@ import { freshWorkspace, mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const WORKED_MS_MAX = 50;
 /** The least of a few: the first ones also compile. */
-const RUNS = 4;
+const RUNS = 10;
 /** As many as the values of one e-mail allow, and of one request. */
 const ATTACHMENTS = 3_300;
 const MAILS = 20;
@@ -54,7 +54,8 @@ function many(filename: string, more: object = {}) {
 
 test("one e-mail, sent, delivered and read", async () => {
   const worked = { sending: Infinity, delivering: Infinity, reading: Infinity };
-  for (let n = 0; n < RUNS; n++) {
+  const isEnough = () => Math.max(...Object.values(worked)) <= WORKED_MS_MAX;
+  for (let n = 0; n < RUNS && !isEnough(); n++) {
     const one = JSON.stringify(many("é".repeat(255)));
     await Promise.all([api.loop(), worker.loop()]);
     const { status, body } = await ws.client.post<{ id: string }>("/emails", one);

@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import { workedBy } from "../rig/held.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { type OwnDatabase, ownDatabase } from "../rig/services.ts";
 import { loggedIn, submit } from "../rig/submitting.ts";
@@ -90,18 +91,11 @@ async function sent(workspace: TestWorkspace, message: string): Promise<string> 
 for (const [name, bomb] of Object.entries(BOMBS))
   test(name, async () => {
     const message = bomb();
-    await process.loop();
-    const hit = sent(hostile, message);
-    const others: string[] = [];
-    const [answer] = await Promise.all([
-      hit,
-      (async () => {
-        for (let n = 0; n < 5; n++) others.push(await sent(neighbour, MAIL));
-      })(),
-    ]);
-    expect(answer).toMatch(/^(250|55\d)/);
-    for (const other of others) expect(other).toMatch(/^250/);
-    const { workedMsMax, rssMbMax } = await process.loop();
-    expect(workedMsMax).toBeLessThan(WORKED_MS_MAX);
-    expect(rssMbMax).toBeLessThan(RSS_MB_MAX);
-  }, 60_000);
+    const sendBeside = async () => {
+      const hit = sent(hostile, message);
+      for (let n = 0; n < 5; n++) expect(await sent(neighbour, MAIL)).toMatch(/^250/);
+      expect(await hit).toMatch(/^(250|55\d)/);
+    };
+    expect(await workedBy(process, sendBeside, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
+    expect((await process.loop()).rssMbMax).toBeLessThan(RSS_MB_MAX);
+  });

@@ -11,7 +11,7 @@ import { freshWorkspace, type TestWorkspace } from "../rig/workspace.ts";
 
 const WORKED_MS_MAX = 50;
 /** The least of a few: the first ones also compile. */
-const RUNS = 4;
+const RUNS = 10;
 const FILE_CHARS = 1_000_000;
 const COLUMNS = 499;
 const TAGS = 21_000;
