@@ -149,7 +149,7 @@ const BLOCK_UNITS = 40;
 const STEP_UNITS = 120;
 const TOKEN_UNITS = 60;
 /** A loop makes its scope, what it goes through and its options, also when it then goes through nothing. */
-const LOOP_UNITS = 500;
+const LOOP_UNITS = 1_000;
 const CHARS_PER_UNIT = 4;
 const EXPRESSION_DEPTH_MAX = 50;
 
