@@ -46,6 +46,9 @@ export function App() {
       if (session?.csrf === leaving.current) return;
       // several calls may be refused at once, the later ones when nobody is signed in any more
       if (session) setEnded(true);
+      // what was said of signing out was of the session that has ended
+      ask(false);
+      setFault(null);
       setSession(null);
     },
     onOutdated,

@@ -1,6 +1,7 @@
 /**
  * What somebody has typed and not saved, for as long as the page is there: another screen, or signing in
- * again after the session has ended, takes nothing of it. To leave the page the browser asks first.
+ * again after the session has ended, takes nothing of it. To leave the page the browser asks first. What is
+ * typed in a dialog goes with it: it is asked for before somebody leaves, or goes back.
  */
 import { useEffect, useState } from "preact/hooks";
 
@@ -9,9 +10,33 @@ type Typed = { text: string; base: string; sent?: string };
 const ofAccounts = new Map<string, Map<string, Typed>>();
 /** Of whoever is signed in, or was before the session ended. */
 let drafts = new Map<string, Typed>();
+
+/** In a dialog: it goes with its screen, and what is typed there goes with it. */
+export type Typing = { isThere(): boolean; ask(): void };
+const dialogs = new Set<Typing>();
+
+/** Until the answer is called. */
+export function holdTyping(typing: Typing): () => void {
+  dialogs.add(typing);
+  return () => void dialogs.delete(typing);
+}
+
+function typedInDialogs(): Typing[] {
+  return [...dialogs].filter(({ isThere }) => isThere());
+}
+
 addEventListener("beforeunload", (event) => {
-  if (drafts.size > 0) event.preventDefault();
+  if (drafts.size > 0 || typedInDialogs().length > 0) event.preventDefault();
 });
+// not every browser has it, and none lets a page keep somebody who goes back twice
+if ("navigation" in window)
+  navigation.addEventListener("navigate", (event) => {
+    if (event.navigationType !== "traverse" || !event.cancelable) return;
+    const typed = typedInDialogs();
+    if (typed.length === 0) return;
+    event.preventDefault();
+    for (const { ask } of typed) ask();
+  });
 
 /** The next person at this page starts with what is saved. */
 export function draftsAreOf(accountId: string): void {

@@ -30,7 +30,8 @@ export function Shell({ fault, children }: { fault: string | null; children: Com
     const listen = (event: KeyboardEvent) => {
       if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
       event.preventDefault();
-      setPaletteOpen(true);
+      // to go elsewhere would take a dialog along, with what is typed or shown once in it
+      if (!document.querySelector("dialog[open]")) setPaletteOpen(true);
     };
     addEventListener("keydown", listen);
     return () => removeEventListener("keydown", listen);

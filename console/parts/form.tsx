@@ -1,6 +1,7 @@
 /** Forms: labelled fields, one button that says what it does, refusals in the server's words. */
 import type { ComponentChildren } from "preact";
-import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { holdTyping } from "../draft.ts";
 import { useAction } from "../hooks.ts";
 import { Refusal } from "./bits.tsx";
 
@@ -245,12 +246,14 @@ export function Dialog({
   const isBusy = () => dialog.current?.querySelector("form[aria-busy=true]") !== null;
   const typedIn = useRef(new Set<EventTarget | null>());
   const [isAsked, ask] = useState(false);
+  const isTyped = () => [...typedIn.current].some((field) => isChangedText(field, dialog.current));
   /** Whether it stays, for now. */
   const isKept = () => {
-    const isTyped = [...typedIn.current].some((field) => isChangedText(field, dialog.current));
-    if (isTyped && !isBusy()) ask(true);
-    return isTyped || isBusy();
+    const isStaying = isTyped();
+    if (isStaying && !isBusy()) ask(true);
+    return isStaying || isBusy();
   };
+  useEffect(() => holdTyping({ isThere: isTyped, ask: isKept }), []);
   const cancel = (event: Event) => {
     if (isKept()) event.preventDefault();
     else onClose();

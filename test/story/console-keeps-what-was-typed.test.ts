@@ -12,6 +12,8 @@ const SAVED = "<p>saved</p>";
 /** More than its first words, which the server's own refusals have too. */
 const ENDED = "Your session has ended. Sign in to go on where you were.";
 const TYPED = "<p>typed for an hour</p>";
+/** By then an answer or a key shows. */
+const TWO_FRAMES = "new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))";
 
 inChromium("a template that is edited stays as it was typed", async () => {
   const { engine, workspace, chromium } = scene;
@@ -103,7 +105,7 @@ inChromium("what was saved although nobody was told is not somebody else's", asy
   const isRead = page.waitForResponse(`**/call/v1/templates/${id}`);
   await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
   await (await isRead).finished();
-  await page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))");
+  await page.evaluate(TWO_FRAMES);
   expect(await page.getByText("Somebody else has saved").count()).toBe(0);
   await workspace.client.call("PATCH", `/templates/${id}`, { html: "<p>theirs</p>" });
   await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
@@ -141,6 +143,46 @@ inChromium("a dialog with something typed asks before it closes, and gives the k
   await page.keyboard.press("Escape");
   await dialog.waitFor({ state: "detached" });
   expect(await question.count()).toBe(0);
+});
+
+inChromium("a dialog with something typed asks before somebody goes back, or leaves the page", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.getByRole("link", { name: "Templates" }).click();
+  await page.getByRole("button", { name: "New template" }).click();
+  const dialog = page.getByRole("dialog", { name: "New template" });
+  const question = page.getByRole("dialog", { name: "Discard what was typed?" });
+  await dialog.getByLabel("Name").fill("Order");
+  await page.evaluate("history.back()");
+  await question.getByRole("button", { name: "Go back" }).click();
+  expect(await dialog.getByLabel("Name").inputValue()).toBe("Order");
+  const asked = questionsOf(page);
+  await page.reload();
+  expect(asked).toEqual(["beforeunload"]);
+  await page.getByRole("button", { name: "New template" }).click();
+  await dialog.waitFor();
+  await page.evaluate("history.back()");
+  await page.getByRole("heading", { level: 1, name: "Emails" }).waitFor();
+  await page.reload();
+  expect(asked).toHaveLength(1);
+});
+
+inChromium("no palette leads away from a dialog, and signs nobody out amid one", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/templates`);
+  await page.getByRole("button", { name: "New template" }).click();
+  const dialog = page.getByRole("dialog", { name: "New template" });
+  const palette = page.getByRole("dialog", { name: "Command palette" });
+  await dialog.getByLabel("Name").fill("Order");
+  await page.keyboard.press("Control+k");
+  await page.evaluate(TWO_FRAMES);
+  expect(await palette.count()).toBe(0);
+  await dialog.getByLabel("Name").fill("");
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+  await page.keyboard.press("Control+k");
+  await palette.waitFor();
 });
 
 inChromium("what somebody else has saved is told, and stays where nothing was typed", async () => {
@@ -212,6 +254,22 @@ inChromium("who signs in again after the session has ended goes on where they we
   expect(await page.getByText(ENDED).count()).toBe(0);
   await signIn(page, email);
   await expect.poll(() => editor(page).inputValue()).toBe(SAVED);
+});
+
+inChromium("whoever is asked about signing out when the session ends is not asked by the next", async () => {
+  const { engine, workspace } = scene;
+  const { page, email } = await editing();
+  await editor(page).fill(TYPED);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  const question = page.getByRole("dialog", { name: "Sign out?" });
+  await question.waitFor();
+  await engine.sql`delete from session where account_id = (select id from account where email = ${email})`;
+  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+  await page.getByText(ENDED).waitFor();
+  await signIn(page, (await person(engine.sql, workspace.id)).email);
+  await editor(page).waitFor();
+  await page.evaluate(TWO_FRAMES);
+  expect(await question.count()).toBe(0);
 });
 
 inChromium("whoever signs out is not told that the session has ended", async () => {
