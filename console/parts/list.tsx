@@ -435,6 +435,8 @@ function Export<T>({
   const [error, setError] = useState<string | null>(null);
   /** Counts them: one that was stopped or overtaken is of no use. */
   const exports = useRef(0);
+  // of a list that somebody has left, or filters otherwise, nobody could stop it
+  useEffect(() => () => void exports.current++, []);
   const named = columns.filter((column) => column.csv);
   if (named.length === 0) return null;
   const save = async () => {

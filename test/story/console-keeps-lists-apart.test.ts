@@ -92,6 +92,33 @@ inChromium("an export that is stopped saves nothing, and the next one does", asy
   await saved;
 });
 
+inChromium("an export of a list that was filtered otherwise meanwhile", async () => {
+  const { engine, chromium } = scene;
+  const { id, client } = await engine.workspace();
+  await send(client, 2 * PAGE + 10, "ours");
+  await send(client, 1, "rare");
+  const page = await chromium.pageOf(engine, id);
+  await page.locator("tbody tr").first().waitFor();
+  const asks: (() => void)[] = [];
+  await page.route("**/v1/emails?*limit=100*", async (route) => {
+    await new Promise<void>((go) => asks.push(go));
+    await route.continue();
+  });
+  const files: unknown[] = [];
+  page.on("download", (file) => files.push(file));
+  await page.getByRole("button", { name: "Export CSV" }).click();
+  await expect.poll(() => asks.length).toBe(1);
+  await page.getByLabel("Subject").fill("rare");
+  await page.keyboard.press("Enter");
+  await page.getByText("1 shown").waitFor();
+  await page.getByRole("button", { name: "Export CSV" }).waitFor();
+  const late = page.waitForEvent("requestfinished", (request) => request.url().includes("limit=100"));
+  asks[0]?.();
+  await late;
+  await page.evaluate(TWO_FRAMES);
+  expect([asks.length, files]).toEqual([1, []]);
+});
+
 inChromium("workspaces of one name are told apart", async () => {
   const { engine, chromium } = scene;
   const [one, other] = [await engine.workspace(), await engine.workspace()];
