@@ -3,12 +3,14 @@
  * come.
  */
 import { randomUUID } from "node:crypto";
+import { connect, createServer } from "node:net";
 import { afterAll, describe, expect, test } from "vitest";
 import { throughPooler } from "../../src/config.ts";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { commandLine } from "../rig/command.ts";
 import { startEngine } from "../rig/engine.ts";
 import { missingPgBouncer, startPgBouncer } from "../rig/pgbouncer.ts";
+import { listenOn } from "../rig/port.ts";
 import { settled } from "../rig/settled.ts";
 import { openStage } from "../rig/stage.ts";
 import { mail } from "../rig/workspace.ts";
@@ -71,6 +73,19 @@ describe.skipIf(missingPgBouncer)(missingPgBouncer ?? "behind PgBouncer", () => 
     90_000,
   );
 
+  test("time zone and style of dates are set once for a connection to Postgres", async () => {
+    const stage = await openStage();
+    ends.push(() => stage.close());
+    const wire = await heardOf(stage.databaseUrl);
+    ends.push(wire.close);
+    const pooler = await startPgBouncer(wire.url, ["pool_mode = transaction", "default_pool_size = 1"]);
+    ends.push(() => pooler.stop());
+    const sql = connectRecord(throughPooler(pooler.through(wire.url)), "reads", 20_000);
+    ends.push(() => sql.end({ timeout: 0 }));
+    for (let n = 0; n < 10; n++) await sql`select ${n}::int as n`;
+    expect(wire.said().match(/SET (?:TimeZone|DateStyle)/gi)?.length ?? 0).toBeLessThanOrEqual(2);
+  });
+
   test.each(["setup", "reads", "hints"] as const)(
     "statements of %s that are asked at once are all answered",
     async (pool) => {
@@ -92,3 +107,24 @@ describe.skipIf(missingPgBouncer)(missingPgBouncer ?? "behind PgBouncer", () => 
     90_000,
   );
 });
+
+/** What is said to this Postgres over the url that it gives. */
+async function heardOf(databaseUrl: string) {
+  const url = new URL(databaseUrl);
+  const target = { host: url.hostname, port: Number(url.port) };
+  const said: Buffer[] = [];
+  const server = createServer((client) => {
+    const own = connect(target);
+    client.on("data", (bytes: Buffer) => said.push(bytes));
+    client.on("error", () => own.destroy());
+    own.on("error", () => client.destroy());
+    client.pipe(own).pipe(client);
+  });
+  url.searchParams.delete("socket");
+  [url.hostname, url.port] = ["127.0.0.1", String(await listenOn(server))];
+  return {
+    url: url.href,
+    said: () => Buffer.concat(said).toString("latin1"),
+    close: () => new Promise((closed) => server.close(closed)),
+  };
+}

@@ -193,9 +193,10 @@ export function isRefusedByPooler(error: unknown): boolean {
 
 /**
  * Whatever the server, the database or the role prefers: the driver reads times in this style only, and days
- * are UTC's. Poolers keep these for each of their clients.
+ * are UTC's. Poolers keep these for each of their clients. They compare them with what the server says of
+ * itself, which is the whole style: a part of it they would set again before each transaction.
  */
-const FORMATS = { TimeZone: "UTC", DateStyle: "ISO" };
+const FORMATS = { TimeZone: "UTC", DateStyle: "ISO, MDY" };
 
 /**
  * Postgres compiles a statement each time when its estimate is high, and estimates of ours are: it knows
