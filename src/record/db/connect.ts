@@ -11,6 +11,7 @@ import type { ConnectionOptions } from "node:tls";
 import postgres from "postgres";
 import { Counter, Histogram, SECONDS } from "../../meter.ts";
 import { arrayTypes } from "./arraytypes.ts";
+import { BYTES } from "./bytes.ts";
 import { openPool, type PoolSize } from "./pool.ts";
 import type { Sql } from "./statement.ts";
 
@@ -102,7 +103,7 @@ export function connectRecord(url: string, pool: PoolName, timeoutMs: number, wa
         // the pool replaces connections, and ends none that is in a transaction
         max_lifetime: null,
         fetch_types: false,
-        types: arrayTypes(),
+        types: ownTypes(),
         ...(tls && { ssl: { ...tls, signal: onDrop } }),
         prepare: !isPooled && pool !== "setup",
         onnotice: () => {},
@@ -116,6 +117,10 @@ export function connectRecord(url: string, pool: PoolName, timeoutMs: number, wa
       return postgres(href, options);
     },
   });
+}
+
+function ownTypes(): Record<string, postgres.PostgresType> {
+  return { ...arrayTypes(), bytea: BYTES };
 }
 
 function silenceOf(pool: PoolName, timeoutMs: number): number | null {
@@ -155,7 +160,7 @@ export function streamingClient(url: string): { client: postgres.Sql; close(): P
       return socket;
     },
     ...(tls && { ssl: { ...tls, signal: secured.signal } }),
-    ...{ max: 1, prepare: false, fetch_types: false, types: arrayTypes(), onnotice: () => {} },
+    ...{ max: 1, prepare: false, fetch_types: false, types: ownTypes(), onnotice: () => {} },
     connection: { application_name: "postrider backup", ...FORMATS },
   };
   const client = postgres(href, options);
