@@ -237,13 +237,13 @@ export async function handlePassed(
   { route, call, end }: PassedRequest,
 ): Promise<Answer> {
   // a late answer is ignored, since the exchange is already answered
-  const timer = setTimeout(
-    () => {
-      parts.onFault(exchange, new Unavailable("stores", "a store did not answer in time"));
-      refuse(exchange, isRead(exchange) ? unavailable("stores") : OUTCOME_UNKNOWN);
-    },
-    deadlineOf(route, parts.timeoutMs),
-  );
+  const late = () => {
+    if (exchange.hasAnswered) return;
+    parts.onFault(exchange, new Unavailable("stores", "a store did not answer in time"));
+    refuse(exchange, isRead(exchange) ? unavailable("stores") : OUTCOME_UNKNOWN);
+  };
+  // what has come by then is read first: whoever was held up finds it and the end of the time at once
+  const timer = setTimeout(() => setImmediate(late), deadlineOf(route, parts.timeoutMs));
   try {
     return await route.handle(call);
   } finally {
