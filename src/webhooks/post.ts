@@ -118,17 +118,19 @@ export class Poster {
         ...this.#options,
       });
       let answer: IncomingMessage | null = null;
+      let isOver = false;
       const finish = (result: PostResult | null): void => {
+        isOver = true;
         clearTimeout(timer);
         resolve(result);
       };
-      const timer = setTimeout(
-        () => {
-          finish(answer ? resultOf(answer, "", began) : failed(null, SILENT, began));
-          request.destroy();
-        },
-        POST_MS_MAX - (performance.now() - began),
-      );
+      const late = () => {
+        if (isOver) return;
+        finish(answer ? resultOf(answer, "", began) : failed(null, SILENT, began));
+        request.destroy();
+      };
+      // what has come by then is read first: an event whose answer is not read is sent again
+      const timer = setTimeout(() => setImmediate(late), POST_MS_MAX - (performance.now() - began));
       request.on("error", (error: NodeJS.ErrnoException) => {
         const wasClosed = request.reusedSocket && CLOSED.includes(error.code ?? "");
         finish(wasClosed && !answer ? null : failed(answer?.statusCode ?? null, wordsOf(error), began));
