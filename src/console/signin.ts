@@ -39,11 +39,11 @@ const SIGN_IN_OF_ACCOUNT_FROM_NETWORK: AttemptLimit = { name: "pair", most: 10, 
 const SIGN_IN_OF_ACCOUNT: AttemptLimit = { name: "account", most: 50, spanMs: QUARTER_MS };
 /** Strangers elsewhere do not lock out an owner who comes from where they signed in before. */
 const KNOWN_NETWORK = { name: "known", spanMs: 90 * DAY_MS };
-const SIGN_IN_FROM_NETWORK: AttemptLimit = { name: "network", most: 100, spanMs: QUARTER_MS };
+export const SIGN_IN_FROM_NETWORK: AttemptLimit = { name: "network", most: 100, spanMs: QUARTER_MS };
 const RESET_OF_ACCOUNT: AttemptLimit = { name: "reset", most: 3, spanMs: HOUR_MS };
 /** Written one way or another: what the first limit counts is the address as it was typed. */
 const RESETS_MAILED: AttemptLimit = { name: "mailed", most: 3, spanMs: HOUR_MS };
-const RESET_FROM_NETWORK: AttemptLimit = { name: "resets", most: 20, spanMs: HOUR_MS };
+export const RESET_FROM_NETWORK: AttemptLimit = { name: "resets", most: 20, spanMs: HOUR_MS };
 const RESET_LIVES_MS = HOUR_MS;
 const MEMBERSHIPS_MAX = 500;
 
