@@ -3,7 +3,7 @@
  * again after the session has ended, takes nothing of it. To leave the page the browser asks first. What is
  * typed in a dialog goes with it: it is asked for before somebody leaves, or goes back.
  */
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 /** `base` is what the server had when the first letter was typed, `sent` what it was told to save last. */
 type Typed = { text: string; base: string; sent?: string };
@@ -71,8 +71,8 @@ export function useDraft(key: string, kept: string): Draft {
   const draft = drafts.get(key);
   const text = draft?.text ?? kept;
   const isChanged = text !== kept;
-  // what was typed has been saved, although nobody may have been told; more may be typed before this runs
-  useEffect(() => {
+  // what was typed has been saved, although nobody may have been told: who sees that may leave at once
+  useLayoutEffect(() => {
     if (drafts.get(key)?.text === kept) drafts.delete(key);
   }, [key, kept]);
   return {

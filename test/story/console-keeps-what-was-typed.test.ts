@@ -87,8 +87,15 @@ inChromium("what was saved although nobody was told is no change any more", asyn
   await page.goto(`${engine.consoleUrl}/console/templates/${await template()}`);
   await editor(page).fill(TYPED);
   await saveAndLoseReply(page);
+  // whoever leaves as soon as it is said to be saved
+  await page.evaluate(`new MutationObserver((_, watcher) => {
+    if (![...document.querySelectorAll("button")].some(({ textContent }) => textContent === "Saved")) return;
+    watcher.disconnect();
+    isKept = !dispatchEvent(new Event("beforeunload", { cancelable: true }));
+  }).observe(document, { childList: true, characterData: true, subtree: true })`);
   await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
   await page.getByRole("button", { name: "Saved" }).waitFor();
+  expect(await page.evaluate("isKept")).toBe(false);
   const asked = questionsOf(page);
   await page.reload();
   expect(asked).toEqual([]);
