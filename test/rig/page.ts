@@ -10,7 +10,10 @@ import { PASSWORD, person } from "./people.ts";
 import { openProxy } from "./proxy.ts";
 import type { TestWorkspace } from "./workspace.ts";
 
-/** Sooner than the test's own deadline, so that what was waited for is named. */
+/**
+ * Sooner than the test's own deadline, so that what was waited for is named. A page reads again every 15 s,
+ * which may be when it shows what a test waits for.
+ */
 const ACTION_MS_MAX = 60_000;
 const OPENING_MS_MAX = 120_000;
 const STORY_MS_MAX = 300_000;
@@ -28,7 +31,8 @@ export class Chromium {
 
   static async open(): Promise<Chromium> {
     if (CHROMIUM_PATH === null) throw new Error("there is no chromium in PATH");
-    return new Chromium(await chromium.launch({ executablePath: CHROMIUM_PATH, args: ["--no-sandbox"] }));
+    const options = { executablePath: CHROMIUM_PATH, args: ["--no-sandbox"], timeout: OPENING_MS_MAX };
+    return new Chromium(await chromium.launch(options));
   }
 
   async page({ dress = "light", width = 1_280 }: View = {}): Promise<Page> {
@@ -58,8 +62,11 @@ export class Chromium {
     return page;
   }
 
-  close(): Promise<void> {
-    return this.#browser.close();
+  /** What a page asks for by itself may be with a route of the test, whose answer would come too late. */
+  async close(): Promise<void> {
+    const pages = this.#browser.contexts().flatMap((context) => context.pages());
+    await Promise.all(pages.map((page) => page.unrouteAll({ behavior: "ignoreErrors" })));
+    await this.#browser.close();
   }
 }
 
