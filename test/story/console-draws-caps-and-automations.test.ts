@@ -64,6 +64,7 @@ inChromium("the graph of an automation follows its document", async () => {
   await page.getByRole("alert").getByText("steps[0].wait").waitFor();
   await editor.fill((await editor.inputValue()).replace('"2 fortnights"', '"3h"'));
   await page.getByRole("button", { name: "Save as the next version" }).click();
+  await page.getByRole("button", { name: "Discard changes" }).waitFor({ state: "detached" });
   await page.getByRole("tab", { name: "Graph" }).click();
   await graph.getByText("3h").waitFor();
   await page.getByLabel("Version").selectOption("1");
