@@ -18,7 +18,7 @@ afterEach(() => {
 test("connections that are cut are counted, also where any status is well", async () => {
   let came = 0;
   const url = await serve((response) => (++came % 2 === 0 ? response.destroy() : response.end("{}")));
-  const request = { url, key: "a key", body: null, connections: 2, seconds: 1 };
+  const request = { url, key: "a key", body: null, connections: 2, seconds: 3 };
   const { requests, failures, unanswered } = await load({ folder, endings: new Endings() }, request, false);
   expect(requests).toBeGreaterThan(0);
   expect(failures).toBe(0);

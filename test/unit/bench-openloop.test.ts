@@ -93,7 +93,7 @@ test("an interruption ends the arrivals, and what was sent is waited for", async
     (_, n) => n === 3 && interruption.abort(),
   );
   expect(waits.length).toBeGreaterThan(3);
-  expect(waits.length).toBeLessThan(1_000);
+  expect(waits.length).toBeLessThan(100_000);
 });
 
 async function serve(answer: (response: ServerResponse) => void): Promise<Shot> {

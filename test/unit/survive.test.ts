@@ -65,7 +65,7 @@ function processThat(does: string): { status: number | null; said: string[] } {
     import pino from "pino";
     import { survive } from ${JSON.stringify(survive)};
     survive(pino(pino.destination({ sync: false, minLength: 0 })));
-    setTimeout(() => process.exit(0), 100);
+    setImmediate(() => setTimeout(() => process.exit(0), 100)); // not before what it does
     ${does}`;
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
