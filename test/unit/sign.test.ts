@@ -153,7 +153,7 @@ test("canonicalising takes linear time", () => {
     relaxedBody(`${" ".repeat(2_000_000)}x${"\r\n \t".repeat(500_000)}`);
     relaxedField(`X: ${" \t".repeat(1_000_000)}x`);
   };
-  expect(costOf(canonicalise, 2_000, 1)).toBeLessThan(2_000);
+  expect(costOf(canonicalise, 2_000)).toBeLessThan(2_000);
 });
 
 describe("the example of RFC 8463, appendix A", () => {
