@@ -12,7 +12,7 @@ const COLUMNS = 8;
 const STATEMENTS_MAX = 30;
 
 test("rows that differ in any of eight columns are read as they are, by few statements", async () => {
-  const sql = connectRecord(services().databaseUrl, "reads", 5_000);
+  const sql = connectRecord(services().databaseUrl, "reads", 20_000);
   const connection = await sql.reserve();
   try {
     for (let differing = 0; differing < 2 ** COLUMNS; differing++) {

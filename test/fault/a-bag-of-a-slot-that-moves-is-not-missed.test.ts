@@ -20,7 +20,7 @@ describe.skipIf(missingRedis)(missingRedis ?? "on a cluster", () => {
   let queue: BagQueue;
   beforeAll(async () => {
     cluster = await ownCluster(services().folder);
-    redis = connectRedis(cluster.url, "worker", 5_000);
+    redis = connectRedis(cluster.url, "worker", 20_000);
     queue = new BagQueue(redis);
   }, 60_000);
   afterAll(async () => {

@@ -30,7 +30,7 @@ let ws: TestWorkspace;
 beforeAll(async () => {
   stage = await openStage();
   sql = connectRecord(stage.databaseUrl, "setup", 30_000); // one connection, which is the one that ends the others
-  client = connectRedis(stage.redisUrl, "worker", 5_000);
+  client = connectRedis(stage.redisUrl, "worker", 20_000);
   const options = {
     ...stage,
     smtpUrl: `${stage.smtpUrl}?pool=20`,

@@ -11,7 +11,7 @@ const text = fc.oneof(
 );
 
 test("any texts, and none", async () => {
-  const sql = connectRecord(services().databaseUrl, "reads", 5_000);
+  const sql = connectRecord(services().databaseUrl, "reads", 20_000);
   const wellFormed = text.filter((one) => one.isWellFormed() && !one.includes("\0"));
   await fc.assert(
     fc.asyncProperty(fc.array(fc.option(wellFormed), { maxLength: 8 }), async (given) => {
@@ -25,7 +25,7 @@ test("any texts, and none", async () => {
 });
 
 test("any rows, alike or not, and none", async () => {
-  const sql = connectRecord(services().databaseUrl, "reads", 5_000);
+  const sql = connectRecord(services().databaseUrl, "reads", 20_000);
   const wellFormed = text.filter((one) => one.isWellFormed() && !one.includes("\0"));
   const row = fc.record({
     name: fc.option(wellFormed),
@@ -56,7 +56,7 @@ test("any rows, alike or not, and none", async () => {
 });
 
 test("numbers, booleans, times and ids, and none", async () => {
-  const sql = connectRecord(services().databaseUrl, "reads", 5_000);
+  const sql = connectRecord(services().databaseUrl, "reads", 20_000);
   const [row] = await sql`
     select ${plainArray([1, -2.5, null])}::float8[]::text as numbers, ${plainArray([true, null, false])}::bool[]::text as truths,
            ${plainArray(["2026-11-20T10:00:00.123Z", null])}::timestamp[]::text as times,

@@ -8,7 +8,7 @@ import { BagQueue } from "../../src/queue/bagqueue.ts";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
 
-const STORE_MS_MAX = 5_000;
+const STORE_MS_MAX = 10_000;
 
 export type HandKeeper = { keeper: Keeper; close(): Promise<void> };
 

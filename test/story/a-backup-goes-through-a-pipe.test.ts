@@ -33,7 +33,7 @@ test("what is written to stdout is read from stdin", async () => {
   const engine = await startEngine(["api"], stage);
   const ws = await engine.workspace();
   await engine.stop();
-  const redis = connectRedis(stage.redisUrl, "command", 5_000);
+  const redis = connectRedis(stage.redisUrl, "command", 20_000);
   await redis.flushall();
   redis.disconnect();
   const backup = commandLine(stage).begin("backup", "-");

@@ -40,7 +40,7 @@ afterAll(async () => {
 });
 
 async function flushRedis(): Promise<void> {
-  const redis = connectRedis(stage.redisUrl, "command", 5_000);
+  const redis = connectRedis(stage.redisUrl, "command", 20_000);
   await redis.flushall();
   redis.disconnect();
 }

@@ -20,7 +20,7 @@ let world: World;
 let served: PolicyHost;
 beforeAll(async () => {
   database = await ownDatabase();
-  sql = connectRecord(database.url, "delivery", 5_000);
+  sql = connectRecord(database.url, "delivery", 20_000);
 });
 afterAll(async () => {
   await sql.end({ timeout: 1 });

@@ -10,7 +10,7 @@ let redis: RedisClient;
 let line: BagQueue;
 beforeAll(async () => {
   own = await ownRedis();
-  redis = connectRedis(own.url, "worker", 5_000);
+  redis = connectRedis(own.url, "worker", 20_000);
   line = new BagQueue(redis);
 });
 afterAll(async () => {

@@ -66,7 +66,7 @@ test("a Redis that takes connections and says nothing is said not to answer", as
 });
 
 test("a wrong password of Redis, and a database that is not there, end it at once", async () => {
-  const redis = connectRedis(stage.redisUrl, "command", 5_000);
+  const redis = connectRedis(stage.redisUrl, "command", 20_000);
   await redis.config("SET", "requirepass", "the right one");
   redis.disconnect();
   const wrong = launch(["api"], {

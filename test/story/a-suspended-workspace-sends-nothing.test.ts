@@ -160,11 +160,11 @@ const waiters = async () =>
 test("a bag that is in line already goes nowhere, and waits for nobody's job", async () => {
   const ws = await engine.workspace();
   await engine.keyring.suspend(ws.id, null);
-  const client = connectRedis(stage.redisUrl, "queue", 5_000);
+  const client = connectRedis(stage.redisUrl, "queue", 20_000);
   const line = new BagQueue(client);
   const made: Bag[] = [];
-  const connect = () => connectRecord(stage.databaseUrl, "commits", 5_000);
-  const commit = mailCommit({ connect, timeoutMs: 5_000 }, (bags) => made.push(...bags), Buffer.from);
+  const connect = () => connectRecord(stage.databaseUrl, "commits", 20_000);
+  const commit = mailCommit({ connect, timeoutMs: 20_000 }, (bags) => made.push(...bags), Buffer.from);
   const id = newId(Date.now());
   const head = { from: "a@example.com", to: ["b@example.net"], cc: [], bcc: [], reply_to: [], subject: "s" };
   const email = {

@@ -14,7 +14,7 @@ let leases: Leases;
 const faults: string[] = [];
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
-  sql = connectRecord(services().databaseUrl, "leases", 5_000);
+  sql = connectRecord(services().databaseUrl, "leases", 20_000);
   leases = new Leases(sql, (error) => void faults.push(String(error)));
 });
 afterEach(async () => {

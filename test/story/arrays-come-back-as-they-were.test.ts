@@ -7,7 +7,7 @@ import { services } from "../rig/services.ts";
 
 const RECORD = fileURLToPath(new URL("../../src/record/", import.meta.url));
 
-const sql = connectRecord(services().databaseUrl, "reads", 5_000);
+const sql = connectRecord(services().databaseUrl, "reads", 20_000);
 afterAll(() => sql.end());
 
 const oids = Object.values(arrayTypes()).map(({ to }) => to);

@@ -23,7 +23,7 @@ beforeAll(async () => {
   stage = await openStage();
   engine = await startEngine(["api"], stage);
   sql = connectRecord(stage.databaseUrl, "setup", 5_000);
-  redis = connectRedis(stage.redisUrl, "command", 5_000);
+  redis = connectRedis(stage.redisUrl, "command", 20_000);
 });
 afterAll(async () => {
   redis.disconnect();

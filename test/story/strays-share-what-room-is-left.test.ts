@@ -22,7 +22,7 @@ let workspaceIds: string[];
 beforeEach(async () => {
   stage = await openStage();
   sql = connectRecord(stage.databaseUrl, "setup", 10_000);
-  client = connectRedis(stage.redisUrl, "worker", 5_000);
+  client = connectRedis(stage.redisUrl, "worker", 20_000);
   hand = handKeeper(stage, { now: () => Date.now(), given: () => 0 });
   await client.set(keyspace.shardEpoch(0), "open"); // a line without an epoch begins empty
   workspaceIds = Array.from({ length: WORKSPACES }, () => randomUUID()).sort();

@@ -23,7 +23,7 @@ let posted: { path: string; type: string | undefined; report: Record<string, unk
 let status: number;
 beforeAll(async () => {
   database = await ownDatabase();
-  sql = connectRecord(database.url, "delivery", 5_000);
+  sql = connectRecord(database.url, "delivery", 20_000);
 });
 afterAll(async () => {
   await sql.end({ timeout: 1 });
