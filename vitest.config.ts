@@ -29,6 +29,7 @@ const withStores = (name: string) => ({
     name,
     include: [`test/${name}/**/*.test.ts`],
     globalSetup: ["test/rig/setup.ts"],
+    setupFiles: ["test/rig/heardout.ts"],
     server: { deps: { external: [/\/dist\//] } },
     execArgv: ["--enable-source-maps"], // stacks name the sources all the same
     maxWorkers: Number(process.env.TEST_WORKERS ?? 4),

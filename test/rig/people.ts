@@ -5,7 +5,6 @@ import { newId } from "../../src/ids.ts";
 import type { Sql } from "../../src/record/db/connect.ts";
 import { insertOwner } from "../../src/record/workspaces/workspaces.ts";
 import type { PersonRole } from "../../src/rules/people.ts";
-import { heardOut } from "./heardout.ts";
 
 export const PASSWORD = "a password of the tests";
 /** Made once: each takes a third of a second. */
@@ -75,7 +74,6 @@ export class Browser {
       ...(body === undefined ? {} : { "content-type": "application/json" }),
       ...headers,
     };
-    await heardOut();
     const response = await fetch(`${this.url}/console/call/${path}`, {
       method,
       redirect: "manual",

@@ -1,5 +1,4 @@
 /** What Prometheus would read: the samples of one scrape, by name and labels. */
-import { heardOut } from "./heardout.ts";
 
 export type Scrape = {
   text: string;
@@ -10,7 +9,6 @@ export type Scrape = {
 };
 
 export async function scrape(url: string): Promise<Scrape> {
-  await heardOut();
   const response = await fetch(url);
   if (!response.ok) throw new Error(`${url} was answered ${response.status}`);
   const text = await response.text();
