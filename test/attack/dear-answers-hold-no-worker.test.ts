@@ -6,13 +6,14 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import { workedBy } from "../rig/held.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const WORKED_MS_MAX = 50;
-/** The least of a few: the first ones also compile. */
-const RUNS = 10;
+/** Each run brings many e-mails. */
+const TEST_MS_MAX = 400_000;
 const RECIPIENTS = 50;
 const MAILS = 40;
 
@@ -76,13 +77,7 @@ test.each(["550 5.7.1", "451 4.7.1"])(
   "%s to fifty recipients of many e-mails, each in words of its own",
   async (answer) => {
     code = answer;
-    let least = Number.POSITIVE_INFINITY;
-    for (let n = 0; n < RUNS && least > WORKED_MS_MAX; n++) {
-      await worker.loop();
-      await answeredAll();
-      least = Math.min(least, (await worker.loop()).workedMsMax);
-    }
-    expect(least).toBeLessThan(WORKED_MS_MAX);
+    expect(await workedBy(worker, answeredAll, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
   },
-  180_000,
+  TEST_MS_MAX,
 );

@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import { workedBy } from "../rig/held.ts";
 import { sendsBeside } from "../rig/neighbour.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
@@ -73,17 +74,14 @@ test("one e-mail, sent, delivered and read", async () => {
 });
 
 test("a batch of them is accepted, and a neighbour sends meanwhile", async () => {
-  let least = Infinity;
-  for (let n = 0; n < RUNS && least > WORKED_MS_MAX; n++) {
+  const send = async () => {
     const batch = JSON.stringify(
       Array.from({ length: MAILS }, () => many("a", { scheduled_at: "in 1 day" })),
     );
-    await api.loop();
     const attack = ws.client.post("/emails/batch", batch);
     await sendsBeside(neighbour, 1, attack);
     const { status, body } = await attack;
     expect(status, JSON.stringify(body)).toBe(200);
-    least = Math.min(least, (await api.loop()).workedMsMax);
-  }
-  expect(least).toBeLessThan(WORKED_MS_MAX);
+  };
+  expect(await workedBy(api, send, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
 });

@@ -6,13 +6,12 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
+import { workedBy } from "../rig/held.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const WORKED_MS_MAX = 50;
-/** The least of a few: the first ones also compile. */
-const RUNS = 10;
 const REPLY_CHARS = 65_000;
 
 let database: OwnDatabase;
@@ -64,19 +63,12 @@ test.each<[string, (n: number) => string]>([
   ],
   ["words", (n) => `X${n} = ${" =".repeat(200)}`],
   ["sizes", (n) => `SIZE ${n}`],
-])(
-  "%s",
-  async (_, one) => {
-    offer = one;
-    let least = Number.POSITIVE_INFINITY;
-    for (let n = 0; n < RUNS && least > WORKED_MS_MAX; n++) {
-      await worker.loop();
-      const before = commands;
-      expect((await ws.client.post("/emails", mail())).status).toBe(200);
-      await expect.poll(() => commands, { timeout: 20_000 }).toBeGreaterThan(before);
-      least = Math.min(least, (await worker.loop()).workedMsMax);
-    }
-    expect(least).toBeLessThan(WORKED_MS_MAX);
-  },
-  60_000,
-);
+])("%s", async (_, one) => {
+  offer = one;
+  const sendOne = async () => {
+    const before = commands;
+    expect((await ws.client.post("/emails", mail())).status).toBe(200);
+    await expect.poll(() => commands).toBeGreaterThan(before);
+  };
+  expect(await workedBy(worker, sendOne, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
+});
