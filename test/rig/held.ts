@@ -8,7 +8,7 @@ import type { LoopReport } from "./loopdelay.ts";
  * Between two runs, a little longer each time: others who share the cores may have them for a second, and it
  * looks as if we worked.
  */
-const pauseAfter = (runs: number): number => Math.min(500, 2 * 2 ** runs);
+const pauseAfter = (runs: number): number => Math.min(2_000, 4 * 2 ** runs);
 const sleeping = new Int32Array(new SharedArrayBuffer(4));
 
 function cpuMs(): number {
