@@ -126,20 +126,31 @@ const STEPS_AT_WORST_MAX = 10_000;
 function includes(text: string, wanted: string): boolean {
   if (text.length * wanted.length <= STEPS_AT_WORST_MAX) return text.includes(wanted);
   if (wanted.length > text.length) return false;
-  const units = Uint16Array.from({ length: wanted.length }, (_, n) => wanted.charCodeAt(n));
-  const back = new Uint16Array(wanted.length);
-  /** How much of `wanted` stands before a place, when so much stood before the one before it. */
-  const next = (unit: number, before: number): number => {
-    let matched = before;
-    while (matched > 0 && units[matched] !== unit) matched = back[matched - 1] as number;
-    return units[matched] === unit ? matched + 1 : 0;
-  };
-  for (let n = 1; n < units.length; n++) back[n] = next(units[n] as number, back[n - 1] as number);
-  for (let n = 0, matched = 0; n < text.length; n++) {
-    matched = next(text.charCodeAt(n), matched);
-    if (matched === units.length) return true;
+  const units = unitsOf(wanted);
+  const back = fallbacksOf(units);
+  const all = unitsOf(text);
+  for (let n = 0, matched = 0; n < all.length; n++) {
+    while (matched >= 0 && units[matched] !== all[n]) matched = back[matched] as number;
+    if (++matched === units.length) return true;
   }
   return false;
+}
+
+function unitsOf(text: string): Uint16Array {
+  const units = new Uint16Array(text.length);
+  Buffer.from(units.buffer).write(text, "utf16le");
+  return units;
+}
+
+/** Of each place in `units`, where to go on when what comes differs from it; -1: with what comes next. */
+function fallbacksOf(units: Uint16Array): Int32Array {
+  const back = new Int32Array(units.length).fill(-1);
+  for (let n = 1, matched = 0; n < units.length; n++) {
+    back[n] = units[n] === units[matched] ? (back[matched] as number) : matched;
+    while (matched >= 0 && units[n] !== units[matched]) matched = back[matched] as number;
+    matched++;
+  }
+  return back;
 }
 
 function inOrder<T extends string | number>(
