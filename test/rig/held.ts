@@ -1,8 +1,5 @@
 /**
  * How long the event loop of this process was held, in CPU: a busy machine takes longer, but works no more.
- * One that shares its cores with other machines does all the same, up to five times and for minutes, and no
- * counter of ours says so. What is over its bound is therefore told as it would have been where a yardstick,
- * laid right after it, takes as long as it should.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { LoopReport } from "./loopdelay.ts";
@@ -16,38 +13,9 @@ const pauseBefore = (run: number): number =>
   run > 0 && run % RUNS_AT_ONCE === 0 ? Math.min(2_000, 100 * run) : 0;
 const sleeping = new Int32Array(new SharedArrayBuffer(4));
 
-/** What a yardstick costs where others leave the cores alone. */
-const YARDSTICK_MS = 0.45;
-const YARDSTICK_STEPS = 300_000;
-const YARDSTICKS = 5;
-const yard = new Uint32Array(65_536);
-
 function cpuMs(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1_000;
-}
-
-function told(ms: number, enoughMs: number): number {
-  return ms > enoughMs ? ms / slowness() : ms;
-}
-
-/** How many times slower than it should be the machine is just now; 1: it is as fast, or faster. */
-function slowness(): number {
-  let least = Number.POSITIVE_INFINITY;
-  for (let n = 0; n < YARDSTICKS; n++) {
-    const began = cpuMs();
-    layYardstick();
-    least = Math.min(least, cpuMs() - began);
-  }
-  return Math.max(1, least / YARDSTICK_MS);
-}
-
-function layYardstick(): void {
-  let at = 1;
-  for (let n = 0; n < YARDSTICK_STEPS; n++) {
-    at = (Math.imul(at, 1_103_515_245) + 12_345) >>> 0;
-    yard[at >>> 16] = (yard[at >>> 16] as number) + at;
-  }
 }
 
 /**
@@ -60,7 +28,7 @@ export function costOf(work: () => unknown, enoughMs: number, runs = 16): number
     if (pauseBefore(n) > 0) Atomics.wait(sleeping, 0, 0, pauseBefore(n));
     const began = cpuMs();
     work();
-    least = Math.min(least, told(cpuMs() - began, enoughMs));
+    least = Math.min(least, cpuMs() - began);
   }
   return least;
 }
@@ -70,7 +38,7 @@ export async function heldBy(work: () => unknown, enoughMs: number, runs = 16): 
   let least = Number.POSITIVE_INFINITY;
   for (let n = 0; n < runs && least > enoughMs; n++) {
     if (pauseBefore(n) > 0) await delay(pauseBefore(n));
-    least = Math.min(least, told(await longestTurn(work), enoughMs));
+    least = Math.min(least, await longestTurn(work));
   }
   return least;
 }
@@ -90,7 +58,7 @@ export async function workedBy(
     if (pauseBefore(n) > 0) await delay(pauseBefore(n));
     await loop();
     await work();
-    least = Math.min(least, told((await loop()).workedMsMax, enoughMs));
+    least = Math.min(least, (await loop()).workedMsMax);
   }
   return least;
 }
