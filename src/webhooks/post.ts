@@ -55,6 +55,7 @@ export class Poster {
   readonly #agent: PlainAgent | TlsAgent;
   readonly #options: RequestOptions;
   #known: { addresses: Promise<string[]>; until: number } | null = null;
+  #isClosed = false;
 
   constructor(endpoint: string, connectionsMax: number, parts: PosterParts) {
     this.#url = new URL(endpoint);
@@ -79,7 +80,9 @@ export class Poster {
     };
   }
 
+  /** Nothing is sent any more, and what is under way is broken off. */
   close(): void {
+    this.#isClosed = true;
     this.#agent.destroy();
   }
 
@@ -132,7 +135,7 @@ export class Poster {
       // what has come by then is read first: an event whose answer is not read is sent again
       const timer = setTimeout(() => setImmediate(late), POST_MS_MAX - (performance.now() - began));
       request.on("error", (error: NodeJS.ErrnoException) => {
-        const wasClosed = request.reusedSocket && CLOSED.includes(error.code ?? "");
+        const wasClosed = request.reusedSocket && !this.#isClosed && CLOSED.includes(error.code ?? "");
         finish(wasClosed && !answer ? null : failed(answer?.statusCode ?? null, wordsOf(error), began));
       });
       request.on("response", (response: IncomingMessage) => {

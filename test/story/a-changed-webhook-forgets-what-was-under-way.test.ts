@@ -63,6 +63,44 @@ test("the 410 of its former URL does not disable it", async () => {
   });
 });
 
+/** On a connection that was kept open by the event before, as most are. */
+async function askedAgain() {
+  const { workspace, id, response } = await asked();
+  response.end("ok");
+  await expect.poll(() => attemptsOf(id)).toHaveLength(1);
+  const held = new Promise<{ path: string; port: number }>((resolve) => {
+    receiver.answerWith = ({ path, port }) => resolve({ path, port });
+  });
+  await engine.sql`
+    insert into outbox (workspace_id, at, type, subject_id)
+    values (${workspace.id}, now(), 'email.sent', ${newId(Date.now())})`;
+  const { path, port } = await held;
+  const [first] = receiver.heard.filter((one) => one.path === path);
+  expect(port).toBe(first?.port);
+  const gone = receiver.open;
+  return { workspace, id, path, heard: receiver.heard.length, hungUp: () => receiver.open < gone };
+}
+
+test("its former URL is not sent again what it has not answered", async () => {
+  const { workspace, id, path, heard, hungUp } = await askedAgain();
+  const moved = `/${randomUUID()}`;
+  await workspace.client.call("PATCH", `/webhooks/${id}`, { endpoint: receiver.url(moved) });
+  receiver.answerWith = (_, answer) => answer.end("ok");
+  await receiver.until(hungUp);
+  await receiver.until(() => receiver.heard.some((one) => one.path === moved));
+  expect(receiver.heard.slice(heard).filter((one) => one.path === path)).toEqual([]);
+});
+
+test("one that is removed is not sent again what it has not answered", async () => {
+  const { workspace, id, path, heard, hungUp } = await askedAgain();
+  await workspace.client.call("DELETE", `/webhooks/${id}`);
+  await receiver.until(hungUp);
+  // what is sent after it has come when this has
+  const other = await asked();
+  other.response.end("ok");
+  expect(receiver.heard.slice(heard).filter((one) => one.path === path)).toEqual([]);
+});
+
 test("enabled again it is not left in peace for what it was asked before", async () => {
   const { workspace, id, response } = await asked(50);
   await workspace.client.call("PATCH", `/webhooks/${id}`, { status: "enabled" });
