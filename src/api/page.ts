@@ -30,6 +30,20 @@ export const LIST_QUERY = [
   { name: "before", description: "an id: pages back" },
 ];
 
+/** Whoever writes one of these as a parameter wants the items with that value. A test knows all lists. */
+const FIELDS_OF_ITEMS = [
+  "object attempts waiting_for next_attempt_at reason", // e-mails
+  "delivered_at delayed_at bounced_at complained_at failed_at",
+  "filename size content_type content_disposition content_id download_url expires_at", // attachments
+  "variables published_at current_version_id has_unpublished_versions", // templates
+  "schema key type fallback_value", // definitions
+  "region capabilities open_tracking click_tracking", // domains
+  "endpoint method response_status user_agent duration_ms request_id", // requests
+  "contact_email started_at next_step_at completed_at counts", // runs and imports
+  "origin scope evidence source_id", // suppressions
+  "sequence data types events event_type event_types event_id http_status_code response error", // webhooks
+];
+
 /**
  * Names of filters. A list that ignored one would answer with everything, as if it all matched: it is refused
  * by lists that do not have it. Any other unknown parameter is ignored. Names are compared without case and
@@ -43,6 +57,7 @@ const FILTERS: ReadonlySet<string> = new Set(
     "name alias external_id template_id audience_id segment_id contact_id id ids",
     "created_at updated_at scheduled_at sent_at created_after created_before date start end start_date end_date",
     "state filter filters where q query search",
+    ...FIELDS_OF_ITEMS,
   ].flatMap((names) => names.split(" ").map(plainName)),
 );
 const POSITIONS = ["cursor", "after", "before"];
@@ -148,11 +163,17 @@ export function refuseFilters(query: URLSearchParams, filters: readonly string[]
 
 /** Of two values one would be ignored. */
 export function refuseRepeated(query: URLSearchParams, parameters: readonly Parameter[]): void {
-  for (const name of parameters.flatMap((one) =>
-    one.alias === undefined ? one.name : [one.name, one.alias],
-  ))
-    if (query.getAll(name).length > 1)
-      throw refuse("invalid_parameter", `The \`${name}\` parameter may be given only once.`);
+  for (const { name, alias } of parameters) {
+    const names = alias === undefined ? [name] : [name, alias];
+    const given = names.flatMap((one) => query.getAll(one).map(() => one));
+    if (given.length < 2) continue;
+    throw refuse(
+      "invalid_parameter",
+      given[0] === given[1]
+        ? `The \`${given[0]}\` parameter may be given only once.`
+        : `Only one of \`${name}\` and \`${alias}\` may be given.`,
+    );
+  }
 }
 
 function plainName(name: string): string {

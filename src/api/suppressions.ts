@@ -142,7 +142,7 @@ export function suppressionRoutes(parts: SuppressionParts): Route[] {
 }
 
 async function list({ reads }: SuppressionParts, { caller, query }: Call): Promise<Answer> {
-  const page = pageOf(query);
+  const page = pageOf(query, ["reason", "origin"]);
   const rows = await listSuppressions(reads, caller.workspaceId, reasonIn(query), page);
   return { status: 200, body: envelope(rows, page, (row) => withoutObject(shown(row))) };
 }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Route } from "../../src/api/routes.ts";
 import { floorId } from "../../src/ids.ts";
 import { mail, type Refusal, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
@@ -15,6 +16,14 @@ afterAll(() => api.stop());
 const HELD_BY_EMAILS = ["status", "to", "subject", "tag", "api_key_id", "stream", "since", "until"];
 
 type List = { object: "list"; data: { id: string }[]; has_more: boolean; next_cursor: string | null };
+
+type Fields = { properties?: Record<string, unknown> };
+
+/** Of a route that answers with a list: what its items have. */
+function fieldsOfItems({ answer }: Route): string[] {
+  const list = answer as { properties?: { data?: { items?: Fields } } } | undefined;
+  return Object.keys(list?.properties?.data?.items?.properties ?? {});
+}
 
 /** Newest first, as lists show them. */
 async function send(count: number): Promise<string[]> {
@@ -169,6 +178,51 @@ test("no list ignores a filter: that would answer with everything", async () => 
     const others = "?limit=2&nonsense=1&utm_source=docs&constructor=1&__proto__=1&_=1234";
     expect((await ws.client.get(`${list}${others}`)).status, list).toBe(200);
   }
+});
+
+test("a field of the items is no parameter that a list ignores", async () => {
+  const { body: audience } = await ws.client.post<{ id: string }>("/audiences", { name: "Fields" });
+  const { body: webhook } = await ws.client.post<{ id: string }>("/webhooks", {
+    endpoint: "https://hooks.example.net/",
+  });
+  await ws.client.post("/contacts", { email: "fields@example.net" });
+  const automation = await ws.client.post<{ id: string }>("/automations", {
+    ...{ name: "Fields", audience_id: audience.id, event: "fields", entry: "every" },
+    steps: [{ tag: { add: ["seen"] } }],
+  });
+  const params: Record<string, string> = {
+    ...{ audiences: audience.id, segments: audience.id, webhooks: webhook.id, emails: ids[0] as string },
+    ...{ contacts: "fields@example.net", automations: automation.body.id, events: `${ids[0]}_1` },
+  };
+  let asked = 0;
+  for (const route of api.routes) {
+    const fields = fieldsOfItems(route);
+    const known = (route.query ?? []).flatMap(({ name, alias = name }) => [name, alias]);
+    if (!known.includes("limit")) continue;
+    const path = route.path.replace("/api/v1", "").replace(/([a-z]+)\/\{[^}]+\}/g, (_, kind: string) => {
+      return `${kind}/${params[kind]}`;
+    });
+    expect((await ws.client.get(path)).status, path).toBe(200);
+    for (const field of fields.filter((one) => !known.includes(one))) {
+      const { body } = await ws.client.get<Refusal>(`${path}?${field}=a`);
+      expect(body, `${path}?${field}=a`).toMatchObject({
+        statusCode: 422,
+        name: "invalid_parameter",
+        message: expect.stringContaining("is not supported by this list"),
+      });
+      asked++;
+    }
+  }
+  expect(asked).toBeGreaterThan(100);
+});
+
+test("of two names of a filter one is given", async () => {
+  const { body } = await ws.client.get<Refusal>("/suppressions?reason=bounce&origin=complaint");
+  expect(body).toMatchObject({
+    statusCode: 422,
+    name: "invalid_parameter",
+    message: "Only one of `reason` and `origin` may be given.",
+  });
 });
 
 test("a key without `full` pages through its own only", async () => {
