@@ -82,7 +82,7 @@ export async function rotateSecrets(
     outcome = fresh;
     return { secrets: sealer.seal(key, next.secrets), publicKey: fresh.publicKey };
   };
-  return (await changeSecrets(sql, key, change, new Date(now))) ? outcome : null;
+  return (await changeSecrets(sql, key, change)) ? outcome : null;
 }
 
 function tooManySecrets(until: number): string {

@@ -214,8 +214,9 @@ export class EndpointSender {
       (this.#replay === null || this.#replay.isOver)
     )
       this.#replay = new Stream(held.replay.cursor, held.replay);
+    if (!held.secrets.equals(before.secrets))
+      this.#signatures = new Signatures(this.#parts.sealer.open(held, held.secrets));
     if (held.updatedAt.getTime() === before.updatedAt.getTime()) return;
-    this.#signatures = new Signatures(this.#parts.sealer.open(held, held.secrets));
     this.#isGone = false;
     if (held.failures === 0) this.#recover(this.#failures > 0);
     else this.#retryAt = held.retryAt?.getTime() ?? null;

@@ -676,7 +676,7 @@ export const WRITERS: readonly Writer[] = [
     changeWebhook(sql, aWebhook(rows), { status: "enabled" }, rows.date),
   ),
   writer("outbox/webhooks.ts changeSecrets", ({ sql }, rows) =>
-    changeSecrets(sql, aWebhook(rows), (secrets) => ({ secrets, publicKey: null }), rows.date),
+    changeSecrets(sql, aWebhook(rows), (secrets) => ({ secrets, publicKey: null })),
   ),
   writer("outbox/webhooks.ts deleteWebhook", ({ sql }, rows) => deleteWebhook(sql, aWebhook(rows))),
   writer("outbox/webhooks.ts stopTelling", ({ sql }) => stopTelling(sql)),

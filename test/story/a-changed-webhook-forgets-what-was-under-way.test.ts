@@ -113,3 +113,16 @@ test("enabled again it is not left in peace for what it was asked before", async
     next_attempt_at: null,
   });
 });
+
+test.each([
+  ["another secret", "POST", "/signing-secret/rotate", undefined],
+  ["a choice of events", "PATCH", "", { events: ["email.sent"] }],
+])("%s forgets nothing", async (_, method, path, body) => {
+  const { workspace, id, response } = await asked();
+  expect((await workspace.client.call(method, `/webhooks/${id}${path}`, body)).status).toBe(200);
+  response.writeHead(429, { "retry-after": "120" }).end();
+  await expect.poll(() => attemptsOf(id)).toHaveLength(1);
+  const { body: shown } = await workspace.client.get<{ next_attempt_at: string }>(`/webhooks/${id}`);
+  expect(shown).toMatchObject({ failures: 1, next_attempt_at: expect.any(String) });
+  expect(Date.parse(shown.next_attempt_at)).toBeGreaterThan(clock.now() + MINUTE_MS);
+});

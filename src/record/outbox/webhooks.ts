@@ -119,7 +119,8 @@ export type WebhookChange = {
 
 /**
  * Whoever enables it again, or gives it another address, has mended it: its failures are forgotten, and what
- * waits for another try is due.
+ * waits for another try is due. What is under way then counts no more, which `updated_at` tells its worker;
+ * to choose other events changes nothing of that.
  */
 export async function changeWebhook(
   sql: Sql,
@@ -135,7 +136,8 @@ export async function changeWebhook(
         status = coalesce(${status ?? null}, status),
         ${status === undefined ? tx`` : tx`disabled_for = null,`}
         ${isMended ? tx`failures = 0, failing_since = null, retry_at = null, told_by = null,` : tx``}
-        updated_at = greatest(${now}, updated_at + interval '1 ms')
+        updated_at = case when ${isMended || status !== undefined}
+          then greatest(${now}, updated_at + interval '1 ms') else updated_at end
       where workspace_id = ${workspaceId} and id = ${id} returning 1`;
     if (isMended && rows.length > 0) await letAllGo(tx, [{ workspaceId, id }], now);
     return rows.length > 0;
@@ -159,7 +161,6 @@ export async function changeSecrets(
   sql: Sql,
   { workspaceId, id }: WebhookKey,
   change: (sealed: Buffer) => { secrets: Buffer; publicKey: string | null } | null,
-  now: Date,
 ): Promise<boolean> {
   return sql.begin(async (tx) => {
     const [held] = await typed(tx, { secrets: bytes })`
@@ -169,8 +170,7 @@ export async function changeSecrets(
     if (!changed) return true;
     const { secrets, publicKey } = changed;
     await tx`
-      update webhook set secrets = ${secrets}, public_key = ${publicKey},
-        updated_at = greatest(${now}, updated_at + interval '1 ms')
+      update webhook set secrets = ${secrets}, public_key = ${publicKey}
       where workspace_id = ${workspaceId} and id = ${id}`;
     return true;
   });
