@@ -84,6 +84,9 @@ const ASKED_BYTES_MAX = 12_288;
 const FAREWELL_MS = 1_000;
 /** `AUTH` names whom a relay believes to be the author (RFC 4954), which nobody here asks. */
 const MAIL_PARAMETER = /^(?:SIZE=\d{1,20}|BODY=(?:7BIT|8BITMIME)|SMTPUTF8|AUTH=\S*)$/i;
+/** Of RCPT. A quoted local part may hold spaces. */
+const RECIPIENT = /^TO:\s?<((?:"(?:[^"\\]|\\.)*"|[^<>\s"])+)>(.*)$/i;
+const RECIPIENT_CHARS_MAX = 320;
 const NOTHING = Buffer.alloc(0);
 const LF = 0x0a;
 const CR = 0x0d;
@@ -358,8 +361,10 @@ export class SmtpSession {
 
   #rcpt(rest: string): SmtpAnswer {
     if (!this.#hasSender) return fault("503 5.5.1 say MAIL first");
-    const address = /^TO:\s?<([^<>\s]{1,320})>/i.exec(rest)?.[1];
-    if (address === undefined) return fault("501 5.5.4 RCPT TO:<address>");
+    const [, address = "", parameters = ""] = RECIPIENT.exec(rest) ?? [];
+    if (address === "" || address.length > RECIPIENT_CHARS_MAX) return fault("501 5.5.4 RCPT TO:<address>");
+    // as NOTIFY=NEVER, which whoever gives it would believe to be heeded
+    if (parameters.trim() !== "") return fault("555 5.5.4 a parameter of RCPT TO is not supported here");
     if (this.#recipients >= this.#parts.limits.recipientsMax) return ok("452 4.5.3 too many recipients");
     const refusal = this.#service.rcpt(address);
     if (refusal) return refusal;

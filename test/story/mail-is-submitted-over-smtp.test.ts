@@ -275,3 +275,18 @@ test("a suppressed recipient is suppressed as with the API", async () => {
   const email = await stored(await answered("gone@example.net", `${message}\nx`));
   expect(email.status).toBe("suppressed");
 });
+
+test("a recipient may be quoted, and has no parameters", async () => {
+  const client = await loggedIn(engine.submissionTlsPort, workspace.client.key);
+  expect(await client.say("MAIL FROM:<orders@example.com>")).toMatch(/^250/);
+  // none is offered: who asks for no report would believe that none is sent
+  for (const parameters of [" NOTIFY=NEVER", " ORCPT=rfc822;one@example.net", "one"])
+    expect(await client.say(`RCPT TO:<one@example.net>${parameters}`)).toMatch(/^555 5\.5\.4 /);
+  expect(await client.say('RCPT TO:<"one > two"@example.net>')).toMatch(/^553 5\.1\.3 /);
+  expect(await client.say('RCPT TO:<"one two"@example.net>')).toMatch(/^250/);
+  expect(await client.say("RCPT TO:<three@example.net> ")).toMatch(/^250/);
+  await client.say("DATA");
+  const email = await stored(await client.say("From: orders@example.com\r\nSubject: Order\r\n\r\nx\r\n."));
+  client.destroy();
+  expect(email.to).toEqual(['"one two"@example.net', "three@example.net"]);
+});
