@@ -418,6 +418,7 @@ function checkHeaders(headers: Record<string, string>, at: string): Record<strin
       "validation_error",
       `The \`${at}headers\` field must have at most ${HEADERS_BYTES_MAX} bytes as JSON.`,
     );
+  const seen = new Map<string, string>();
   for (const name of Object.keys(headers)) {
     const field = `${at}headers.${name}`;
     if (!headerNameOk(name))
@@ -437,6 +438,13 @@ function checkHeaders(headers: Record<string, string>, at: string): Record<strin
         "validation_error",
         `The \`${field}\` field cannot be given. Allowed headers are ${HEADERS_GIVEN}.`,
       );
+    const other = seen.get(name.toLowerCase());
+    if (other !== undefined)
+      throw refuse(
+        "validation_error",
+        `The \`${field}\` field is given twice: \`${other}\` is the same header.`,
+      );
+    seen.set(name.toLowerCase(), name);
     if (reordersText(headers[name] as string)) throw reordering(`The \`${field}\` field`);
     if (!headerValueOk(headers[name] as string))
       throw refuse(
