@@ -8,7 +8,13 @@
  */
 import { createHash } from "node:crypto";
 import { DAY_MS } from "../clock.ts";
-import { type Happening, holdsAll, type Person } from "../rules/filters.ts";
+import {
+  type ComparingBudget,
+  type Happening,
+  holdsAll,
+  type Person,
+  TooMuchCompared,
+} from "../rules/filters.ts";
 import { momentAfter, parseSpan } from "../rules/spans.ts";
 import {
   type Automation,
@@ -41,7 +47,29 @@ export type Move =
   | { kind: "finish" }
   | { kind: "stop"; reason: string };
 
-export function moveFrom(automation: Automation, position: string, run: RunState, now: number): Move {
+/** What `budget` does not cover stops the run: nobody can say which branch it takes. */
+export function moveFrom(
+  automation: Automation,
+  position: string,
+  run: RunState,
+  now: number,
+  budget: ComparingBudget,
+): Move {
+  try {
+    return moveWithin(automation, position, run, now, budget);
+  } catch (error) {
+    if (!(error instanceof TooMuchCompared)) throw error;
+    return { kind: "stop", reason: "its conditions compare too much" };
+  }
+}
+
+function moveWithin(
+  automation: Automation,
+  position: string,
+  run: RunState,
+  now: number,
+  budget: ComparingBudget,
+): Move {
   const { contact } = run;
   if (!contact) return { kind: "stop", reason: "contact erased" };
   const step = stepAt(automation.steps, position);
@@ -61,7 +89,7 @@ export function moveFrom(automation: Automation, position: string, run: RunState
       return { kind: "tag", tag: step.tag, next };
     case "split":
     case "share": {
-      const label = branchOf(step, position, { ...run, contact });
+      const label = branchOf(step, position, { ...run, contact }, budget);
       return { kind: "branch", label, next: label === null ? next : into(automation.steps, position, label) };
     }
   }
@@ -105,9 +133,12 @@ function branchOf(
   step: AutomationStep & { kind: "split" | "share" },
   position: string,
   { automationId, contact, event }: RunState & { contact: Person },
+  budget: ComparingBudget,
 ): string | null {
   if (step.kind === "split") {
-    const taken = step.branches.find(({ filters }) => filters === null || holdsAll(filters, contact, event));
+    const taken = step.branches.find(
+      ({ filters }) => filters === null || holdsAll(filters, contact, event, budget),
+    );
     return taken?.label ?? null;
   }
   const drawn = drawOf(`${automationId} ${contact.id} ${position}`);

@@ -28,6 +28,7 @@ import { isMoving } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { isFaultOfOne } from "../record/db/groupcommit.ts";
 import type { Looks } from "../record/db/looks.ts";
+import { ComparingBudget } from "../rules/filters.ts";
 import { turnIfLate } from "../turn.ts";
 import { END, type Move, moveFrom } from "./advance.ts";
 import { type EffectParts, type EffectResult, Effects, type RunInHand, type StepToTake } from "./effects.ts";
@@ -43,6 +44,8 @@ const TAKEN = new Histogram("postrider_automation_runs_taken", "Runs that were t
 const RUNS_MAX = 500;
 /** Sets at work at once: while one waits for Postgres, the other is computed. */
 const SETS_MAX = 2;
+/** Of the runs of one workspace in a round, some 100 ms: what is left of them has its step in the next. */
+const COMPARING_UNITS_A_ROUND = 50_000_000;
 const FAULT_MS = 1_000;
 /** A worker that holds runs longer is taken for dead. */
 const LEASE_MS = 20_000;
@@ -156,7 +159,10 @@ export class Worker {
     });
   }
 
-  /** One step of each run; hands back those that go on at once. */
+  /**
+   * One step of each run, but of a workspace whose runs compare too much for one round; hands back those that
+   * go on at once.
+   */
   async #step(runsInHand: readonly RunInHand[]): Promise<{ runsInHand: RunInHand[]; isRefused: boolean }> {
     const { clock, sql } = this.#parts;
     const contacts = await readContacts(
@@ -166,12 +172,21 @@ export class Worker {
     const contactOf = new Map(contacts.map((contact) => [contact.workspaceId + contact.id, contact]));
     const now = clock.now();
     const steps: StepToTake[] = [];
+    const leftOut: RunInHand[] = [];
+    const compared = new Map<string, number>();
     for (const runInHand of runsInHand) {
       const late = turnIfLate();
       if (late) await late;
       const { workspaceId, contactId } = runInHand.run;
+      const before = compared.get(workspaceId) ?? 0;
+      if (before > COMPARING_UNITS_A_ROUND) {
+        leftOut.push(runInHand);
+        continue;
+      }
       const contact = contactOf.get(workspaceId + contactId) ?? null;
-      steps.push({ runInHand, move: decide(runInHand, contact, now) });
+      const budget = new ComparingBudget();
+      steps.push({ runInHand, move: decide(runInHand, contact, now, budget) });
+      compared.set(workspaceId, before + budget.used);
     }
     const { results, isRefused } = await this.#effects.happen(steps);
     const at = clock.now();
@@ -180,13 +195,13 @@ export class Worker {
     );
     const moved = await moveRuns(sql, moves);
     for (const [n, { to }] of moves.entries()) STEPS.add(1, steps[n]?.move.kind ?? "none", to.kind);
-    const going = runsInHand.flatMap(({ run, ...rest }, n) => {
+    const going = steps.flatMap(({ runInHand: { run, ...rest } }, n) => {
       const { to } = moves[n] as RunMove;
       if (to.kind !== "on" || !moved.has(run.id)) return [];
       const next = { ...run, position: to.position, seq: run.seq + 1, claims: 0, steppedAt: new Date(at) };
       return [{ run: next, ...rest }];
     });
-    return { runsInHand: going, isRefused };
+    return { runsInHand: [...leftOut, ...going], isRefused };
   }
 
   async #postpone(runs: readonly ClaimedRun[], ms: number): Promise<void> {
@@ -234,12 +249,17 @@ export class Worker {
   }
 }
 
-function decide({ run, event, plan }: RunInHand, contact: ContactOfRun | null, now: number): Move {
+function decide(
+  { run, event, plan }: RunInHand,
+  contact: ContactOfRun | null,
+  now: number,
+  budget: ComparingBudget,
+): Move {
   const { automationId, createdAt, claims, position } = run;
   if (claims > CLAIMS_MAX) return { kind: "stop", reason: `given up after ${CLAIMS_MAX} tries` };
   if ("fault" in plan) return { kind: "stop", reason: plan.fault };
   const runInHand = { automationId, startedAt: createdAt.getTime(), contact, event };
-  return moveFrom(plan.automation, position, runInHand, now);
+  return moveFrom(plan.automation, position, runInHand, now, budget);
 }
 
 const FINISHED = { kind: "end", state: "finished", reason: null } as const;

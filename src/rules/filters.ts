@@ -35,24 +35,34 @@ export type Happening = { name: string; properties: { readonly [key: string]: Va
 
 export const CONTACT_FIELDS = ["id", "email", "first_name", "last_name", "status", "tags"] as const;
 
-/** More than an event may ask for; nothing is known of what is left. */
+/** More than an event or a step may ask for; nothing is known of what is left. */
 export class TooMuchCompared extends Error {}
+
+/**
+ * Of the filters of all automations with one event, and of those of one step with its contact: some 10 ms,
+ * when even 200 automations that search a text of 5,000 characters are below it.
+ */
+const COMPARING_UNITS_MAX = 5_000_000;
 
 /** What comparing may cost: a unit is about 2 ns. */
 export class ComparingBudget {
-  #left: number;
+  readonly #most: number;
+  #used = 0;
 
-  constructor(units: number) {
-    this.#left = units;
+  constructor(most = COMPARING_UNITS_MAX) {
+    this.#most = most;
+  }
+
+  get used(): number {
+    return this.#used;
   }
 
   use(units: number): void {
-    this.#left -= units;
-    if (this.#left < 0) throw new TooMuchCompared();
+    this.#used += units;
+    if (this.#used > this.#most) throw new TooMuchCompared();
   }
 }
 
-const UNBOUNDED = new ComparingBudget(Number.POSITIVE_INFINITY);
 const CONDITION_UNITS = 50;
 const NAME_UNITS = 5;
 
@@ -61,12 +71,12 @@ export function holdsAll(
   filters: readonly Filter[],
   contact: Person,
   event: Happening,
-  budget = UNBOUNDED,
+  budget: ComparingBudget,
 ): boolean {
   return filters.every((filter) => holds(filter, contact, event, budget));
 }
 
-export function holds(filter: Filter, contact: Person, event: Happening, budget = UNBOUNDED): boolean {
+function holds(filter: Filter, contact: Person, event: Happening, budget: ComparingBudget): boolean {
   if ("and" in filter) return filter.and.every((one) => holds(one, contact, event, budget));
   if ("or" in filter) return filter.or.some((one) => holds(one, contact, event, budget));
   if ("not" in filter) return !holds(filter.not, contact, event, budget);

@@ -3,7 +3,7 @@
  * be. What they search is searched in one pass, in turns, and up to a bound for each event.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Filter, holdsAll, type Value } from "../../src/rules/filters.ts";
+import { ComparingBudget, type Filter, holdsAll, type Value } from "../../src/rules/filters.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { costOf, workedBy } from "../rig/held.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";
@@ -30,7 +30,8 @@ const nobody = { id: "", email: "", first_name: null, last_name: null, tags: [],
 test.each(Object.entries(SHAPES))("the filters of one automation search %s", (_, { value, wanted }) => {
   const contact = { ...nobody, status: "subscribed" } as const;
   const filters = neverMet(wanted);
-  const work = () => holdsAll(filters, contact, { name: "a", properties: { v: value } });
+  const event = { name: "a", properties: { v: value } };
+  const work = () => holdsAll(filters, contact, event, new ComparingBudget(Number.POSITIVE_INFINITY));
   expect(work()).toBe(false);
   expect(costOf(work, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
 });
@@ -45,7 +46,9 @@ test.each([
   const [first] = neverMet(wanted);
   const contact = { ...nobody, status: "subscribed" } as const;
   expect(text.includes(wanted)).toBe(isFound);
-  expect(holdsAll([first as Filter], contact, { name: "a", properties: { v: text } })).toBe(isFound);
+  const event = { name: "a", properties: { v: text } };
+  const budget = new ComparingBudget(Number.POSITIVE_INFINITY);
+  expect(holdsAll([first as Filter], contact, event, budget)).toBe(isFound);
 });
 
 let database: OwnDatabase;

@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import { moveFrom, type RunState, START } from "../../src/automation/advance.ts";
 import { checkDocument } from "../../src/automation/document.ts";
+import { ComparingBudget } from "../../src/rules/filters.ts";
 
 const DOCUMENTS = 3_000;
 /** Written so, since an object literal with this name looks like a promise to the linter. */
@@ -167,7 +168,13 @@ function walk(json: Doc, who: RunState): string[] {
   for (let position = START, moves = 0; ; moves++) {
     expect(moves).toBeLessThan(1_000);
     // a position survives being written down
-    const move = moveFrom(document, JSON.parse(JSON.stringify(position)) as string, who, NOW);
+    const move = moveFrom(
+      document,
+      JSON.parse(JSON.stringify(position)) as string,
+      who,
+      NOW,
+      new ComparingBudget(),
+    );
     if (move.kind === "finish") return trace;
     if (move.kind === "stop") throw new Error(`stopped: ${move.reason}`);
     if (move.kind === "wait") trace.push(`wait ${SPANS[move.until - NOW]}`);

@@ -38,12 +38,6 @@ export const personRow = {
   properties: json<{ readonly [key: string]: Value }>(),
 } satisfies ShapeFor<Person>;
 
-/**
- * Of the filters of all automations with one event: some 10 ms, when even 200 automations that search a text
- * of 5,000 characters are below it.
- */
-const COMPARING_UNITS_MAX = 5_000_000;
-
 /** Of the claims of an audience, before its id. */
 const SCOPE = "event ";
 
@@ -243,7 +237,7 @@ class EventTransaction implements Transaction<EventEntry, EventVerdict> {
     const properties =
       event.properties === null ? {} : (JSON.parse(event.properties) as { [key: string]: Value });
     const happening: Happening = { name: event.name, properties };
-    const budget = new ComparingBudget(COMPARING_UNITS_MAX);
+    const budget = new ComparingBudget();
     const started: FilteringListener[] = [];
     for (const listener of listeners) {
       const late = turnIfLate();
