@@ -70,6 +70,23 @@ describe("one tag that fills the html:", () => {
   });
 });
 
+describe("one script that fills the html:", () => {
+  test.each([
+    ["script", "</"],
+    ["SCRIPT", "</scrip"],
+    ["template", "</t"],
+    ["svg", "</\u4e2d"],
+  ])("<%s> full of %s", async (tag, piece) => {
+    const html = `<${tag}>${filled(piece)}`;
+    expect(await heldBy(() => prepared({ html }), HELD_MS_MAX)).toBeLessThan(HELD_MS_MAX);
+  });
+});
+
+test("a script ends at its own end tag, however it is written", () => {
+  const html = "a<script></b></scripT\n x='>'>b<Style></script></STYLE>c<svg/>d<title></titl</TITLE >e";
+  expect(plaintextOf(html)).toBe("abcde");
+});
+
 test("a header as long as it may be", async () => {
   const name = "é".repeat(300);
   const people = Array.from({ length: 50 }, (_, n) => mailboxOf(`"${name}" <to${n}@example.net>`));
