@@ -70,6 +70,17 @@ describe("one tag that fills the html:", () => {
   });
 });
 
+test.each(["<\u00e9&", "<\u200b", "<&\u200b "])(
+  "a hidden end behind html that is read in two passes: %j",
+  async (piece) => {
+    const html = `${piece.repeat(Math.floor(130_000 / piece.length))}<p style=display:none>`;
+    for (const chars of [32_000, 65_000, 130_000])
+      expect(await heldBy(() => prepared({ html: html.slice(-chars) }), HELD_MS_MAX)).toBeLessThan(
+        HELD_MS_MAX,
+      );
+  },
+);
+
 describe("one script that fills the html:", () => {
   test.each([
     ["script", "</"],

@@ -135,7 +135,7 @@ describe("bodies", () => {
       `${"word ".repeat(20_000)}ü`,
       "=".repeat(100_000),
     ]) {
-      const message = written({ text, html: text });
+      const message = (await compose(letter({ text, html: text }))).toString();
       const read = await PostalMime.parse(message);
       expect(read.text?.trimEnd()).toBe(text.trimEnd());
       expect(Math.max(...message.split("\r\n").map((line) => line.length))).toBeLessThanOrEqual(76);
