@@ -49,6 +49,17 @@ test.each([
   expect(await heldBy(read, HELD_MS_MAX)).toBeLessThan(HELD_MS_MAX);
 });
 
+test("many short lines in another charset are told from contacts at once", async () => {
+  const lines = 6_000;
+  const file = Buffer.from("\u00e9\n".repeat(lines), "latin1");
+  const read = async () => {
+    let unread = 0;
+    for await (const { fields } of csvRecords(oneChunk(file))) if (fields === null) unread++;
+    expect(unread).toBe(lines);
+  };
+  expect(await heldBy(read, HELD_MS_MAX)).toBeLessThan(HELD_MS_MAX);
+});
+
 test.each([
   ["LF", "\n".repeat(1024 * 1024)],
   ["CRLF", "\r\n".repeat(512 * 1024)],
