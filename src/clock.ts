@@ -11,19 +11,31 @@ export type Clock = {
 };
 
 /**
- * What the work comes to. If it takes longer than this, what `late` gives or throws; the result is ignored.
- * What has arrived by then is read first: a process that was held up finds an answer and the end of its time
- * at once.
+ * Calls `late` in so many ms, unless what this hands back is called before. What has arrived by then is read
+ * first: a process that was held up finds an answer and the end of its time at once.
  */
+export function whenLate(ms: number, late: () => void): () => void {
+  let isOver = false;
+  const judge = () => {
+    if (!isOver) late();
+  };
+  const timer = setTimeout(() => setImmediate(judge), ms);
+  return () => {
+    isOver = true;
+    clearTimeout(timer);
+  };
+}
+
+/** What the work comes to. If it is late, what `late` gives or throws; the result is ignored. */
 export async function inTime<T, L>(ms: number, work: PromiseLike<T>, late: () => L): Promise<T | L> {
-  let timer: NodeJS.Timeout | undefined;
+  let cancel = () => {};
   const over = new Promise<void>((resolve) => {
-    timer = setTimeout(() => setImmediate(resolve), ms);
+    cancel = whenLate(ms, resolve);
   });
   try {
     return await Promise.race([work, over.then(late)]);
   } finally {
-    clearTimeout(timer);
+    cancel();
   }
 }
 

@@ -5,6 +5,7 @@
  */
 import uWS, { type us_listen_socket } from "uWebSockets.js";
 import { Unavailable } from "../admission/unavailable.ts";
+import { whenLate } from "../clock.ts";
 import { type Count, Counter, type Distribution, Gauge, Histogram, SECONDS } from "../meter.ts";
 import type { BodyBudget } from "./bodybudget.ts";
 import { Exchange } from "./exchange.ts";
@@ -242,12 +243,11 @@ export async function handlePassed(
     parts.onFault(exchange, new Unavailable("stores", "a store did not answer in time"));
     refuse(exchange, isRead(exchange) ? unavailable("stores") : OUTCOME_UNKNOWN);
   };
-  // what has come by then is read first: whoever was held up finds it and the end of the time at once
-  const timer = setTimeout(() => setImmediate(late), deadlineOf(route, parts.timeoutMs));
+  const cancel = whenLate(deadlineOf(route, parts.timeoutMs), late);
   try {
     return await route.handle(call);
   } finally {
-    clearTimeout(timer);
+    cancel();
     end();
   }
 }

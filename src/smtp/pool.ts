@@ -11,6 +11,7 @@
  * The last conversation to become idle is used first, so that those not needed end after their idle time.
  */
 
+import { whenLate } from "../clock.ts";
 import { Conversation, type Delivery, type Patience, type Peer } from "./conversation.ts";
 import type { Envelope, Permit } from "./envelope.ts";
 import { Pace } from "./pace.ts";
@@ -185,11 +186,11 @@ export class ConnectionPool {
     const abort = () => {
       for (const conversation of [...this.#all]) conversation.abort();
     };
-    const timer = setTimeout(() => setImmediate(abort), deadlineMs);
+    const cancel = whenLate(deadlineMs, abort);
     await new Promise<void>((resolve) => {
       this.#onEmpty.push(resolve);
     });
-    clearTimeout(timer);
+    cancel();
   }
 
   /** Makes room by answering the newest mail as busy. */

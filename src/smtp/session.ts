@@ -11,6 +11,7 @@
  */
 import type { Socket } from "node:net";
 import { type SecureContext, TLSSocket } from "node:tls";
+import { whenLate } from "../clock.ts";
 import { MessageReader } from "./messagereader.ts";
 
 export type SmtpAnswer = {
@@ -91,7 +92,7 @@ const NOTHING = Buffer.alloc(0);
 const LF = 0x0a;
 const CR = 0x0d;
 
-type MessageUnderWay = { reader: MessageReader; sink: MessageSink; timer: NodeJS.Timeout };
+type MessageUnderWay = { reader: MessageReader; sink: MessageSink; inTime: () => void };
 
 const GO_SECURE = ok("220 2.0.0 go ahead");
 
@@ -101,6 +102,7 @@ export class SmtpSession {
   #socket: Socket;
   #isSecure: boolean;
   #unread: Buffer = NOTHING;
+  #piecesHeard = 0;
   /** Replies that leave together. */
   #replies = "";
   /** What was sent is being answered: what comes meanwhile waits. */
@@ -115,7 +117,7 @@ export class SmtpSession {
   #messages = 0;
   #idleCommands = 0;
   #faults = 0;
-  #endTimer: NodeJS.Timeout;
+  #forgetEnd: () => void;
 
   /** `serviceOf` makes the service of this connection. */
   constructor(socket: Socket, parts: SmtpSessionParts, serviceOf: (session: SmtpSession) => SmtpService) {
@@ -123,7 +125,7 @@ export class SmtpSession {
     this.#socket = isSecure ? new TLSSocket(socket, { isServer: true, secureContext }) : socket;
     this.#isSecure = isSecure;
     this.#parts = parts;
-    this.#endTimer = this.#endIn(limits.sessionMsMax);
+    this.#forgetEnd = this.#endIn(limits.sessionMsMax);
     this.#service = serviceOf(this);
     if (isSecure) socket.on("error", () => this.#end());
     this.#listen(this.#socket);
@@ -148,25 +150,31 @@ export class SmtpSession {
 
   /** From now on it may last so long. */
   extend(ms: number): void {
-    clearTimeout(this.#endTimer);
-    if (!this.#isOver) this.#endTimer = this.#endIn(ms);
+    this.#forgetEnd();
+    if (!this.#isOver) this.#forgetEnd = this.#endIn(ms);
   }
 
-  #endIn(ms: number): NodeJS.Timeout {
-    const timer = setTimeout(() => this.finish("421 4.4.2 the session took too long"), ms);
-    return timer.unref();
+  #endIn(ms: number): () => void {
+    return whenLate(ms, () => this.finish("421 4.4.2 the session took too long"));
   }
 
   #listen(socket: Socket): void {
     socket.setNoDelay(true);
-    socket.setTimeout(this.#parts.limits.silenceMsMax, () => {
+    // a listener that is given to `setTimeout` hears of one silence only
+    socket.setTimeout(this.#parts.limits.silenceMsMax).on("timeout", () => {
       // it is we who are silent while something is being answered
-      if (!this.#isAnswering) this.close("421 4.4.2 no command came for too long");
+      if (this.#isAnswering) return;
+      const before = this.#piecesHeard;
+      // what came while this process was held up is read first
+      setImmediate(() => {
+        if (this.#piecesHeard === before) this.close("421 4.4.2 no command came for too long");
+      });
     });
     socket.on("error", () => this.#end());
     socket.on("close", () => this.#end());
     socket.on("data", (chunk: Buffer) => {
       if (this.#isOver) return;
+      this.#piecesHeard++;
       this.#unread = this.#unread.length === 0 ? chunk : Buffer.concat([this.#unread, chunk]);
       this.#read();
     });
@@ -175,7 +183,7 @@ export class SmtpSession {
   #end(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    clearTimeout(this.#endTimer);
+    this.#forgetEnd();
     this.#endMessage()?.sink.abandon();
     this.#service.reset();
     this.#flush();
@@ -377,11 +385,10 @@ export class SmtpSession {
   #data(): SmtpAnswer {
     if (this.#recipients === 0) return fault("503 5.5.1 no recipient was accepted, say RCPT first");
     this.#messages++;
-    const timer = setTimeout(
-      () => this.close("421 4.4.2 the message took too long"),
-      this.#parts.limits.messageMsMax,
+    const inTime = whenLate(this.#parts.limits.messageMsMax, () =>
+      this.close("421 4.4.2 the message took too long"),
     );
-    this.#message = { reader: new MessageReader(), sink: this.#service.data(), timer: timer.unref() };
+    this.#message = { reader: new MessageReader(), sink: this.#service.data(), inTime };
     return ok("354 go ahead");
   }
 
@@ -422,7 +429,7 @@ export class SmtpSession {
   #endMessage(): MessageUnderWay | null {
     const message = this.#message;
     this.#message = null;
-    clearTimeout(message?.timer);
+    message?.inTime();
     return message;
   }
 

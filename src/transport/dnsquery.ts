@@ -10,6 +10,7 @@
 import { randomInt } from "node:crypto";
 import { createSocket } from "node:dgram";
 import { connect, isIP } from "node:net";
+import { whenLate } from "../clock.ts";
 
 const DNS_TYPE = { A: 1, CNAME: 5, SOA: 6, MX: 15, AAAA: 28, TLSA: 52 } as const;
 export type DnsType = keyof typeof DNS_TYPE;
@@ -75,11 +76,11 @@ export class DnsClient {
       const end = (answer: Buffer | null) => {
         if (isOver) return;
         isOver = true;
-        clearTimeout(timer);
+        cancel();
         socket.close();
         resolve(answer);
       };
-      const timer = setTimeout(() => end(null), this.#timeoutMs);
+      const cancel = whenLate(this.#timeoutMs, () => end(null));
       socket.on("error", () => end(null));
       socket.on("message", (message) => {
         if (isAnswerTo(message, question)) end(message);
@@ -99,11 +100,11 @@ export class DnsClient {
       let heard = Buffer.alloc(0);
       const socket = connect({ host: address, port });
       const end = (answer: Buffer | null) => {
-        clearTimeout(timer);
+        cancel();
         socket.destroy();
         resolve(answer);
       };
-      const timer = setTimeout(() => end(null), this.#timeoutMs);
+      const cancel = whenLate(this.#timeoutMs, () => end(null));
       socket.on("error", () => end(null));
       socket.on("end", () => end(null));
       socket.on("data", (chunk: Buffer) => {

@@ -9,7 +9,7 @@
 import { request } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import type { SecureContext } from "node:tls";
-import { inTime } from "../clock.ts";
+import { inTime, whenLate } from "../clock.ts";
 
 /** The methods of node's Resolver that are used. */
 export type AddressDns = {
@@ -92,12 +92,12 @@ export class Web {
       all ? done(null, known) : done(null, known[0]?.address as string, known[0]?.family);
     return new Promise((resolve) => {
       const end = (answer: WebAnswer) => {
-        clearTimeout(timer);
+        cancel();
         resolve(answer);
         asking.destroy();
       };
       // some ends make no event of the request, such as that by another protocol (101)
-      const timer = setTimeout(() => end(failed(`${host} did not answer in time`)), ms);
+      const cancel = whenLate(ms, () => end(failed(`${host} did not answer in time`)));
       const fail = (error: NodeJS.ErrnoException) =>
         end({ ...failed(`${host}: ${error.message}`), isCertificate: isAboutCertificate(error) });
       const asking = request(

@@ -14,6 +14,7 @@ import {
 import { request as requestTls, Agent as TlsAgent } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import { codeOf } from "../caught.ts";
+import { whenLate } from "../clock.ts";
 import { type EgressRules, hostOf, knownAddresses, portOf } from "./endpoint.ts";
 
 export const POST_MS_MAX = 15_000;
@@ -121,19 +122,16 @@ export class Poster {
         ...this.#options,
       });
       let answer: IncomingMessage | null = null;
-      let isOver = false;
       const finish = (result: PostResult | null): void => {
-        isOver = true;
-        clearTimeout(timer);
+        cancel();
         resolve(result);
       };
       const late = () => {
-        if (isOver) return;
         finish(answer ? resultOf(answer, "", began) : failed(null, SILENT, began));
         request.destroy();
       };
-      // what has come by then is read first: an event whose answer is not read is sent again
-      const timer = setTimeout(() => setImmediate(late), POST_MS_MAX - (performance.now() - began));
+      // an event whose answer is not read is sent again
+      const cancel = whenLate(POST_MS_MAX - (performance.now() - began), late);
       request.on("error", (error: NodeJS.ErrnoException) => {
         const wasClosed = request.reusedSocket && !this.#isClosed && CLOSED.includes(error.code ?? "");
         finish(wasClosed && !answer ? null : failed(answer?.statusCode ?? null, wordsOf(error), began));
