@@ -114,7 +114,8 @@ export async function workspaceTables(sql: Sql | Tx): Promise<MovedTable[]> {
         from pg_index i join pg_attribute a on a.attrelid = c.oid and a.attnum = any(i.indkey)
         where i.indrelid = c.oid and i.indisprimary) as primary
     from pg_class c
-    where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+    where c.relnamespace = (select relnamespace from pg_class where oid = 'migration'::regclass)
+      and c.relkind in ('r', 'p') and not c.relispartition
       and c.relname !~ '_[0-9]{8}$'
       and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'workspace_id'
         and not a.attisdropped)

@@ -172,7 +172,10 @@ async function headerOf(tx: postgres.TransactionSql): Promise<Header> {
       { name: text, value: orNull(text), start: text },
       await tx`
       select sequencename as name, last_value::text as value, start_value::text as start
-      from pg_sequences where schemaname = 'public' order by sequencename`,
+      from pg_sequences
+      where schemaname = (select nspname from pg_class c join pg_namespace n on n.oid = relnamespace
+        where c.oid = 'migration'::regclass)
+      order by sequencename`,
     ),
   ];
   return {
@@ -202,7 +205,8 @@ async function tablesOf(tx: postgres.TransactionSql): Promise<TableHeader[]> {
       coalesce((select array_agg(distinct f.confrelid::regclass::text) from pg_constraint f
         where f.conrelid = c.oid and f.contype = 'f' and f.confrelid <> c.oid), '{}') as "refersTo"
     from pg_class c
-    where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+    where c.relnamespace = (select relnamespace from pg_class where oid = 'migration'::regclass)
+      and c.relkind in ('r', 'p') and not c.relispartition
       and c.relname !~ '_[0-9]{8}$' and c.relname <> all(${[...LEFT_OUT]}::text[])
     order by c.relname`,
   );
@@ -220,7 +224,8 @@ async function tablesOf(tx: postgres.TransactionSql): Promise<TableHeader[]> {
 
 async function expectEmpty(sql: Sql): Promise<void> {
   const [row] = await typed(sql, { count: integer })`
-    select count(*)::int from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')`;
+    select count(*)::int from pg_class c join pg_namespace n on n.oid = relnamespace
+    where nspname = current_schema() and relkind in ('r', 'p')`;
   if (row && row.count > 0)
     throw new DumpError("The database is not empty. Create an empty one, and name it in DATABASE_URL.");
 }
