@@ -92,7 +92,7 @@ export class Replica {
 
   /** For the statements of one answer: none of them reads what is older than what one before it has read. */
   reads(): Sql {
-    let isLeft = !this.#isUsable;
+    let isLeft = !this.#mayAnswer;
     const ask = async (statement: Unsent): Promise<Rows> => {
       const rows = isLeft ? null : await this.#askStandby(statement);
       isLeft ||= rows === null;
@@ -104,7 +104,7 @@ export class Replica {
 
   /** null: the primary has to be asked. */
   async #askStandby(statement: Unsent): Promise<Rows | null> {
-    if (!this.#isUsable) return null;
+    if (!this.#mayAnswer) return null;
     let leave = () => {};
     const isLeft = new Promise<null>((resolve) => {
       leave = () => resolve(null);
@@ -161,6 +161,11 @@ export class Replica {
     // after a failover the primary may be behind the one before
     this.#ahead = this.#ahead.filter(({ lsn }) => lsn <= own.lsn);
     if (this.#ahead.length < POSITIONS_MAX) this.#ahead.push({ at, lsn: own.lsn });
+  }
+
+  /** A process that stood still asks before it has looked again: what it saw last is as old as that. */
+  get #mayAnswer(): boolean {
+    return this.#isUsable && this.#lagMs() <= LAG_MS_MAX;
   }
 
   #lagMs(): number {
