@@ -92,7 +92,7 @@ const NOTHING = Buffer.alloc(0);
 const LF = 0x0a;
 const CR = 0x0d;
 
-type MessageUnderWay = { reader: MessageReader; sink: MessageSink; inTime: () => void };
+type MessageUnderWay = { reader: MessageReader; sink: MessageSink; cancelLate: () => void };
 
 const GO_SECURE = ok("220 2.0.0 go ahead");
 
@@ -385,10 +385,10 @@ export class SmtpSession {
   #data(): SmtpAnswer {
     if (this.#recipients === 0) return fault("503 5.5.1 no recipient was accepted, say RCPT first");
     this.#messages++;
-    const inTime = whenLate(this.#parts.limits.messageMsMax, () =>
+    const cancelLate = whenLate(this.#parts.limits.messageMsMax, () =>
       this.close("421 4.4.2 the message took too long"),
     );
-    this.#message = { reader: new MessageReader(), sink: this.#service.data(), inTime };
+    this.#message = { reader: new MessageReader(), sink: this.#service.data(), cancelLate };
     return ok("354 go ahead");
   }
 
@@ -429,7 +429,7 @@ export class SmtpSession {
   #endMessage(): MessageUnderWay | null {
     const message = this.#message;
     this.#message = null;
-    message?.inTime();
+    message?.cancelLate();
     return message;
   }
 
