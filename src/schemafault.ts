@@ -24,8 +24,9 @@ export function errorsIn(schema: { Errors(value: unknown): SchemaError[] }, valu
 function countUpTo(most: number, value: unknown): number {
   if (typeof value !== "object" || value === null || isBytes(value)) return 1;
   let count = 1;
-  for (const one of Object.values(value)) {
-    count += countUpTo(most - count, one);
+  // not `Object.values`, which takes an object of 40,000 fields apart as a whole
+  for (const name in value) {
+    count += countUpTo(most - count, (value as Record<string, unknown>)[name]);
     if (count > most) break;
   }
   return count;
