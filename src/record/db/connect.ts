@@ -78,6 +78,8 @@ export type StatementWatch = (pool: PoolName, ms: number, text: () => string) =>
 export function connectRecord(url: string, pool: PoolName, timeoutMs: number, watch?: StatementWatch): Sql {
   const { href, socketFolder, isPooled, tls } = readUrl(url);
   const settings = settingsOf(pool, timeoutMs);
+  // operators' own commands may run behind a pooler that nobody has named
+  const mayBePooled = isPooled || pool === "setup";
   return openPool(POOLS[pool], pool, {
     silenceMsMax: silenceOf(pool, timeoutMs),
     onAnswer(ms, failure, text) {
@@ -85,9 +87,8 @@ export function connectRecord(url: string, pool: PoolName, timeoutMs: number, wa
       if (failure !== null) FAILED.add(1, pool, failure);
       watch?.(pool, ms, text);
     },
-    ...(isPooled && { begin: beginWith(settings) }),
-    // operators' own commands may run behind a pooler that nobody has named
-    mayBePooled: isPooled || pool === "setup",
+    ...(mayBePooled && { begin: beginWith(settings) }),
+    mayBePooled,
     connect: ({ host: [host], port: [port] }) =>
       socketFolder
         ? connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` })
@@ -105,13 +106,13 @@ export function connectRecord(url: string, pool: PoolName, timeoutMs: number, wa
         fetch_types: false,
         types: ownTypes(),
         ...(tls && { ssl: { ...tls, signal: onDrop } }),
-        prepare: !isPooled && pool !== "setup",
+        prepare: !mayBePooled,
         onnotice: () => {},
         connect_timeout: Math.max(CONNECT_SECONDS_MIN, Math.ceil(timeoutMs / 1000)),
         connection: {
           application_name: `postrider ${pool}`,
           ...FORMATS,
-          ...(isPooled ? {} : settings),
+          ...(mayBePooled ? {} : settings),
         },
       };
       return postgres(href, options);
@@ -128,8 +129,10 @@ function silenceOf(pool: PoolName, timeoutMs: number): number | null {
   return (pool === "reads" || pool === "lists" ? SILENT_READ_TIMEOUTS_MAX : SILENT_TIMEOUTS_MAX) * timeoutMs;
 }
 
-function settingsOf(pool: PoolName, timeoutMs: number): Record<string, string | number> {
-  if (pool === "setup") return {};
+type Settings = Readonly<Record<string, string | number>>;
+
+function settingsOf(pool: PoolName, timeoutMs: number): Settings {
+  if (pool === "setup") return UNLIMITED;
   if (pool === "retention") return RETENTION;
   return {
     ...hotStatements(timeoutMs),
@@ -185,10 +188,14 @@ async function connected(socket: Socket): Promise<void> {
  * A connection to a pooler has no settings of its own: what a transaction needs it sets for itself, in the
  * same message.
  */
-function beginWith(settings: Record<string, string | number>): string {
-  return ["begin", ...Object.entries(settings).map(([name, value]) => `set local ${name} = '${value}'`)].join(
-    "; ",
-  );
+function beginWith(settings: Settings): string {
+  return `begin; ${forTransaction(settings)}`;
+}
+
+function forTransaction(settings: Settings): string {
+  return Object.entries(settings)
+    .map(([name, value]) => `set local ${name} = '${value}'`)
+    .join("; ");
 }
 
 /** What a pooler answers to a connection that brings its own settings. */
@@ -209,6 +216,14 @@ const FORMATS = { TimeZone: "UTC", DateStyle: "ISO, MDY" };
  */
 const UNCOMPILED = { jit: "off" };
 
+/**
+ * A migration, a backup or a restore takes as long as it takes, whatever limits the role or the database has
+ * for others.
+ */
+const UNLIMITED = { statement_timeout: 0, lock_timeout: 0, idle_in_transaction_session_timeout: 0 };
+/** What such a transaction says first. */
+export const WITHOUT_LIMITS = forTransaction(UNLIMITED);
+
 /** Detaching may wait long in the background; a step that makes others wait gives up soon. */
 const RETENTION = { statement_timeout: 30_000, lock_timeout: 1_000, ...UNCOMPILED };
 
@@ -219,6 +234,7 @@ const RETENTION = { statement_timeout: 30_000, lock_timeout: 1_000, ...UNCOMPILE
 function hotStatements(timeoutMs: number) {
   return {
     statement_timeout: timeoutMs,
+    lock_timeout: "0", // a wait for a lock is part of that; as a number the driver leaves it out
     idle_in_transaction_session_timeout: 2 * timeoutMs,
     plan_cache_mode: "force_generic_plan",
     enable_seqscan: "off",

@@ -9,7 +9,7 @@
 import { once } from "node:events";
 import type { Readable, Writable } from "node:stream";
 import type postgres from "postgres";
-import { type Sql, streamingClient } from "./connect.ts";
+import { type Sql, streamingClient, WITHOUT_LIMITS } from "./connect.ts";
 import { type AppliedMigration, appliedMigrationRow, migrate } from "./migrate.ts";
 import { dayNumber, makePartition, type Partition, partitionRow } from "./partitions.ts";
 import { arrayOf, integer, onlyRow, orNull, pick, rowsOf, text, timestamp, typed } from "./rowshape.ts";
@@ -42,6 +42,7 @@ export async function dump(url: string, out: Writable): Promise<DumpSummary> {
   failed.catch(() => {});
   try {
     const written = client.begin("isolation level repeatable read read only", async (tx) => {
+      await tx.unsafe(WITHOUT_LIMITS);
       const header = await headerOf(tx);
       await write(out, `${JSON.stringify(header)}\n`);
       const tables = await tablesOf(tx);
@@ -91,6 +92,7 @@ export async function restore(url: string, sql: Sql, input: Readable, now: numbe
 }
 
 async function load(tx: postgres.TransactionSql, header: Header, lines: Lines): Promise<DumpSummary> {
+  await tx.unsafe(WITHOUT_LIMITS);
   const known = new Map((await tablesOf(tx)).map(({ table, columns }) => [table, columns]));
   const names = [...known.keys()].map(quoted);
   await tx.unsafe(`truncate ${names.join(", ")}`);
