@@ -1,4 +1,4 @@
-/** An object of very many fields is dear to look through, wherever it stands in the document of an automation. */
+/** An object of very many fields is dear to look through, wherever in an automation's document it stands. */
 import { expect, test } from "vitest";
 import { checkDocument, DocumentError } from "../../src/automation/document.ts";
 import { costOf } from "../rig/held.ts";

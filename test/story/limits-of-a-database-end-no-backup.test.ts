@@ -3,7 +3,6 @@
  * backups and restores take as long as they take all the same; all others have limits of their own.
  */
 import { Writable } from "node:stream";
-import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord, POOLS, type PoolName, type Sql } from "../../src/record/db/connect.ts";
 import { dump } from "../../src/record/db/dump.ts";
@@ -33,20 +32,22 @@ afterAll(async () => {
   await stage.close();
 });
 
-test("a migration may take longer", async () => {
+test("a migration may take longer, and pause", async () => {
+  const other = open("retention");
   await open("setup").begin(async (tx) => {
     await tx.unsafe(LONGER);
-    await delay(3 * LIMIT_MS);
+    await other.unsafe(LONGER);
     await tx.unsafe(LONGER);
   });
 });
 
 test("a backup is written to what takes it slowly", async () => {
+  const other = open("retention");
   let pieces = 0;
   const slow = new Writable({
     highWaterMark: 1,
     async write(_piece, _encoding, done) {
-      if (pieces++ < 3) await delay(2 * LIMIT_MS);
+      if (pieces++ < 3) await other.unsafe(LONGER);
       done();
     },
   });

@@ -129,9 +129,9 @@ function silenceOf(pool: PoolName, timeoutMs: number): number | null {
   return (pool === "reads" || pool === "lists" ? SILENT_READ_TIMEOUTS_MAX : SILENT_TIMEOUTS_MAX) * timeoutMs;
 }
 
-type Settings = Readonly<Record<string, string | number>>;
+type PostgresSettings = Readonly<Record<string, string | number>>;
 
-function settingsOf(pool: PoolName, timeoutMs: number): Settings {
+function settingsOf(pool: PoolName, timeoutMs: number): PostgresSettings {
   if (pool === "setup") return UNLIMITED;
   if (pool === "retention") return RETENTION;
   return {
@@ -188,11 +188,11 @@ async function connected(socket: Socket): Promise<void> {
  * A connection to a pooler has no settings of its own: what a transaction needs it sets for itself, in the
  * same message.
  */
-function beginWith(settings: Settings): string {
+function beginWith(settings: PostgresSettings): string {
   return `begin; ${forTransaction(settings)}`;
 }
 
-function forTransaction(settings: Settings): string {
+function forTransaction(settings: PostgresSettings): string {
   return Object.entries(settings)
     .map(([name, value]) => `set local ${name} = '${value}'`)
     .join("; ");
