@@ -71,14 +71,29 @@ test("a Postgres that accepts no writes", async () => {
   await sql.unsafe(`alter database "${database}" set default_transaction_read_only = on`);
   await sql`
     select pg_terminate_backend(pid) from pg_stat_activity where datname = ${database} and pid <> pg_backend_pid()`;
-  const standby = "it accepts no writes: is it a standby?";
-  await expect.poll(readiness).toEqual([503, expect.objectContaining({ postgres: standby })]);
-  expect(await doctorSays()).toMatch(/fail +commits +it accepts no writes: is it a standby\?/);
+  const trouble = "it accepts no writes: default_transaction_read_only is on for this database or role";
+  await expect.poll(readiness).toEqual([503, expect.objectContaining({ postgres: trouble })]);
+  expect(await doctorSays()).toMatch(new RegExp(`fail +commits +${trouble}`));
   await sql.unsafe(
     `set default_transaction_read_only = off; alter database "${database}" reset default_transaction_read_only`,
   );
   await sql`
     select pg_terminate_backend(pid) from pg_stat_activity where datname = ${database} and pid <> pg_backend_pid()`;
+  await expect.poll(async () => (await readiness())[0]).toBe(200);
+});
+
+test("a Postgres whose triggers do not fire", async () => {
+  const database = new URL(stage.databaseUrl).pathname.slice(1);
+  const fresh = () => sql`
+    select pg_terminate_backend(pid) from pg_stat_activity where datname = ${database} and pid <> pg_backend_pid()`;
+  await sql.unsafe(`alter database "${database}" set session_replication_role = replica`);
+  await fresh();
+  const trouble = "its triggers do not fire: session_replication_role is replica";
+  const told = expect.objectContaining({ postgres: expect.stringContaining(trouble) });
+  await expect.poll(readiness).toEqual([503, told]);
+  expect(await doctorSays()).toMatch(new RegExp(`fail +commits +${trouble}`));
+  await sql.unsafe(`alter database "${database}" reset session_replication_role`);
+  await fresh();
   await expect.poll(async () => (await readiness())[0]).toBe(200);
 });
 

@@ -6,20 +6,27 @@ import { DAY_MS } from "../../clock.ts";
 import type { Sql, Tx } from "./connect.ts";
 import { hindranceOf, isRefusal } from "./lost.ts";
 import { tablesWithout } from "./partitions.ts";
-import { boolean, text, typed } from "./rowshape.ts";
+import { boolean, onlyRow, text, typed } from "./rowshape.ts";
 import { transactionTime } from "./time.ts";
 
 const READ_ONLY = "25006";
 const FULL = "its disk is full";
 const STANDBY = "it accepts no writes: is it a standby?";
+const READ_ONLY_BY_SETTING =
+  "it accepts no writes: default_transaction_read_only is on for this database or role";
+const WITHOUT_TRIGGERS =
+  "its triggers do not fire: session_replication_role is replica for this database or role; reset it and restart";
 const WRITTEN = ["attachment", "bag", "body", "claim", "due", "email", "ledger"];
 const RIGHTS = ["select", "insert", "update", "delete"];
+
+class ReadOnlyBySetting extends Error {}
 
 /** What is wrong, or null. */
 export async function canCommit(commits: Sql): Promise<string | null> {
   try {
     return await commits.begin(troubleIn);
   } catch (error) {
+    if (error instanceof ReadOnlyBySetting) return READ_ONLY_BY_SETTING;
     if (!isRefusal(error)) return "no answer";
     if (hindranceOf(error) === "disk") return FULL;
     return error.code === READ_ONLY || /recovery/.test(error.message)
@@ -29,10 +36,17 @@ export async function canCommit(commits: Sql): Promise<string | null> {
 }
 
 async function troubleIn(tx: Tx): Promise<string | null> {
-  const [row] = await typed(tx, { isReadOnly: boolean })`
-    select current_setting(${"transaction_read_only"})::boolean as "isReadOnly"`;
-  // is refused, so that the next look is over another connection
-  if (row?.isReadOnly) await tx`delete from claim where false`;
+  const { isReadOnly, isStandby, replicationRole } = onlyRow(
+    await typed(tx, { isReadOnly: boolean, isStandby: boolean, replicationRole: text })`
+      select current_setting('transaction_read_only')::boolean as "isReadOnly",
+        pg_is_in_recovery() as "isStandby", current_setting('session_replication_role') as "replicationRole"`,
+  );
+  if (isReadOnly)
+    // is refused, so that the next look is over another connection
+    await tx`delete from claim where false`.catch((error: unknown) => {
+      throw isStandby ? error : new ReadOnlyBySetting();
+    });
+  if (replicationRole === "replica") return WITHOUT_TRIGGERS;
   await tx`select pg_current_xact_id()`;
   // a small file, until the transaction ends: nothing else of this writes to the disk before the commit
   await tx`select pg_export_snapshot()`;
