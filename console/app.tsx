@@ -87,15 +87,15 @@ export function App() {
   if (error) return <Away error={error} onAgain={renew} />;
   if (session === undefined) return <Skeleton lines={4} />;
   if (path === "/reset") return <ResetPassword />;
-  const end = async () => {
+  const leave = async (ended: "session" | "sessions") => {
     leaving.current = session?.csrf ?? null;
     try {
-      await call("DELETE", "session");
+      await call("DELETE", ended);
     } catch (refusal) {
       // it had ended already
       if ((refusal as CallError).status !== 401) {
         leaving.current = null;
-        return setFault((refusal as Error).message);
+        throw refusal;
       }
     }
     setFault(null);
@@ -103,13 +103,15 @@ export function App() {
     setEnded(false);
     setSession(null);
   };
+  const end = () => leave("session").catch(({ message }: Error) => setFault(message));
+  const signOutEverywhere = () => leave("sessions");
   const signOut = async () => (hasDrafts() ? ask(true) : end());
   if (path === "/invite")
     return <AcceptInvitation session={session} fault={fault} onAccepted={renew} onSignOut={end} />;
   if (session === null) return <SignIn hasEnded={hasEnded} onSignedIn={renew} />;
   const choose = (id: string) => refine({ [WORKSPACE]: id });
   return (
-    <ConsoleContext.Provider value={{ session, workspace, choose, renew, signOut }}>
+    <ConsoleContext.Provider value={{ session, workspace, choose, renew, signOut, signOutEverywhere }}>
       {/* another workspace is another page: nothing of the one before stays on it */}
       <Shell key={workspaceId} fault={fault}>
         <Boundary key={path}>{screenAt(path)}</Boundary>

@@ -112,6 +112,7 @@ export function dropDrafts(...keys: readonly string[]): void {
   for (const key of keys) drafts.delete(key);
 }
 
+/** Of whoever is signed in: somebody else at this page, whose session has ended, can come back to theirs. */
 export function forgetDrafts(): void {
-  for (const each of ofAccounts.values()) each.clear();
+  drafts.clear();
 }

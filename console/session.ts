@@ -28,6 +28,8 @@ export type Console = {
   /** Takes what a call answered, or asks again. */
   renew(session?: Session): Promise<void>;
   signOut(): Promise<void>;
+  /** Ends every session of the account, without a question. A refusal is thrown. */
+  signOutEverywhere(): Promise<void>;
 };
 
 export const ConsoleContext = createContext<Console | null>(null);

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import { call } from "../call.ts";
+import { hasDrafts } from "../draft.ts";
 import { Badge, Card, Copy, Screen } from "../parts/bits.tsx";
 import { Confirm, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { qrCode } from "../parts/qrcode.ts";
@@ -133,12 +134,8 @@ function QrCode({ text, label }: { text: string; label: string }) {
 }
 
 function Sessions() {
-  const { renew } = useConsole();
+  const { signOutEverywhere } = useConsole();
   const [isAsked, setAsked] = useState(false);
-  const end = async () => {
-    await call("DELETE", "sessions");
-    await renew();
-  };
   return (
     <Card title="Sessions">
       <p>Ends every session of this account, on every machine.</p>
@@ -149,10 +146,10 @@ function Sessions() {
         <Confirm
           title="Sign out everywhere?"
           button="Sign out everywhere"
-          onConfirm={end}
+          onConfirm={signOutEverywhere}
           onClose={() => setAsked(false)}
         >
-          This session ends, too.
+          This session ends, too.{hasDrafts() && " What was typed and not saved is discarded."}
         </Confirm>
       )}
     </Card>

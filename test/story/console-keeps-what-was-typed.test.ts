@@ -207,6 +207,20 @@ inChromium("what somebody else has saved is told, and stays where nothing was ty
   expect(body).toMatchObject({ html: TYPED, subject: "Theirs" });
 });
 
+inChromium("whoever signs out discards nothing of somebody whose session has ended", async () => {
+  const { engine, workspace } = scene;
+  const { page, email } = await editing();
+  await editor(page).fill(TYPED);
+  await engine.sql`delete from session where account_id = (select id from account where email = ${email})`;
+  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+  await page.getByText(ENDED).waitFor();
+  await signIn(page, (await person(engine.sql, workspace.id)).email);
+  await expect.poll(() => editor(page).inputValue()).toBe(SAVED);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await signIn(page, email);
+  await expect.poll(() => editor(page).inputValue()).toBe(TYPED);
+});
+
 inChromium("a version that is restored takes the place of what was typed", async () => {
   const { engine, workspace, chromium } = scene;
   const id = await template();
