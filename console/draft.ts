@@ -49,6 +49,8 @@ export type Draft = {
   isChanged: boolean;
   /** Something else was saved meanwhile, which saving this would replace. */
   isOvertaken: boolean;
+  /** Whether to save would replace what nobody has seen here. `now`: what the server has of it. */
+  isUnseen(now: string): boolean;
   type(text: string): void;
   /** About to be saved: the answer may be lost. */
   saving(): void;
@@ -79,6 +81,7 @@ export function useDraft(key: string, kept: string): Draft {
     text,
     isChanged,
     isOvertaken: isChanged && draft?.base !== kept && draft?.sent !== kept,
+    isUnseen: (now) => isChanged && now !== kept && now !== text && now !== draft?.sent,
     type(typed) {
       put(typed === kept ? null : { base: kept, ...drafts.get(key), text: typed });
     },
@@ -105,6 +108,11 @@ export function hasDrafts(): boolean {
 /** Whether there is one of any of these. */
 export function hasDraft(...keys: readonly string[]): boolean {
   return keys.some((key) => drafts.has(key));
+}
+
+/** What was typed and not saved of these. */
+export function draftTexts(...keys: readonly string[]): string[] {
+  return keys.flatMap((key) => drafts.get(key)?.text ?? []);
 }
 
 /** Of what was deleted or replaced. */

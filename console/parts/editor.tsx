@@ -1,5 +1,7 @@
 /** A field for code, with the numbers of its lines. */
-import { useRef } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
+import { draftTexts, dropDrafts } from "../draft.ts";
+import { Card } from "./bits.tsx";
 import { Field } from "./form.tsx";
 
 export function Editor({
@@ -51,9 +53,36 @@ export function Discard({ onDiscard }: { onDiscard(): void }) {
   );
 }
 
-export function Overtaken() {
+/** `href`: of what they have saved. */
+export function Overtaken({ href }: { href: string }) {
   return (
-    <p class="banner warn">Somebody else has saved another version meanwhile. Saving yours replaces it.</p>
+    <p class="banner warn">
+      Somebody else has saved another version meanwhile. Saving yours replaces it.{" "}
+      <a href={href}>See what they saved</a>
+    </p>
+  );
+}
+
+/** What is thrown instead of saving. By then `Overtaken` tells the rest. */
+export function unseen(): Error {
+  return new Error("Nothing was saved: somebody else has saved another version since this page read it.");
+}
+
+/** What was typed of something that is gone: it can be copied, and is asked about until it is discarded. */
+export function Leftover({ keys }: { keys: readonly string[] }) {
+  const [, draw] = useState({});
+  const texts = draftTexts(...keys);
+  if (texts.length === 0) return null;
+  const discard = () => {
+    dropDrafts(...keys);
+    draw({});
+  };
+  return (
+    <Card title="Not saved" actions={<Discard onDiscard={discard} />}>
+      <Field label="What was typed and not saved">
+        {(id) => <textarea id={id} rows={14} readOnly spellcheck={false} value={texts.join("\n\n")} />}
+      </Field>
+    </Card>
   );
 }
 

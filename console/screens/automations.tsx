@@ -1,9 +1,9 @@
 import { useMemo, useState } from "preact/hooks";
-import { call, withQuery } from "../call.ts";
+import { call, get, withQuery } from "../call.ts";
 import { dropDrafts, useDraft } from "../draft.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Code, Empty, Facts, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
-import { Discard, Editor, Overtaken } from "../parts/editor.tsx";
+import { Discard, Editor, Leftover, Overtaken, unseen } from "../parts/editor.tsx";
 import { Choice, Confirm, Dialog, Do, Field, Form, Text, textOf } from "../parts/form.tsx";
 import { Graph, type Step } from "../parts/graph.tsx";
 import { isIn, List } from "../parts/list.tsx";
@@ -157,7 +157,7 @@ const TABS = [
 
 export function AutomationScreen({ id }: { id: string }) {
   const path = `v1/automations/${id}`;
-  const { data, error, reload } = useGet<Automation>(path);
+  const { data, error, isMissing, reload } = useGet<Automation>(path);
   const { query } = usePlace();
   const [asked, ask] = useState<"stop" | "delete" | null>(null);
   const chosen = query.get("tab") ?? "graph";
@@ -189,6 +189,7 @@ export function AutomationScreen({ id }: { id: string }) {
     >
       <Refusal error={error} />
       {!data && !error && <Skeleton />}
+      {!data && isMissing && <Leftover keys={[draftKey(id)]} />}
       {data && (
         <>
           <Tabs label="Automation" tabs={TABS} chosen={chosen} onChoose={(tab) => refine({ tab })} />
@@ -346,15 +347,20 @@ type EditedDocument = { automation: Automation; onSaved(): Promise<Automation | 
 
 function EditDocument({ automation, onSaved }: EditedDocument) {
   const kept = useMemo(() => shownOf(automation.document), [automation.document]);
-  const { text, isChanged, isOvertaken, type, saving, saved, discard } = useDraft(
+  const { text, isChanged, isOvertaken, isUnseen, type, saving, saved, discard } = useDraft(
     draftKey(automation.id),
     kept,
   );
+  const path = `v1/automations/${automation.id}`;
   const [preview, fault] = useMemo(() => read(text), [text]);
   const save = async () => {
     const { audience_id, event, entry, filters, steps } = JSON.parse(text) as Document;
+    if (isUnseen(shownOf((await get<Automation>(path)).document))) {
+      await onSaved();
+      throw unseen();
+    }
     saving();
-    await call("PATCH", `v1/automations/${automation.id}`, { audience_id, event, entry, filters, steps });
+    await call("PATCH", path, { audience_id, event, entry, filters, steps });
     const shown = await onSaved();
     saved(text, shown && shownOf(shown.document));
   };
@@ -369,7 +375,7 @@ function EditDocument({ automation, onSaved }: EditedDocument) {
           </>
         }
       >
-        {isOvertaken && <Overtaken />}
+        {isOvertaken && <Overtaken href={`${BASE}/automations/${automation.id}?tab=graph`} />}
         <Editor label="Document of the automation" value={text} faultyLine={null} onInput={type} />
         <p class="hint">Runs that are under way keep the version they started with.</p>
         <Refusal error={fault} />

@@ -1,10 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
-import { CallError, call } from "../call.ts";
+import { CallError, call, get } from "../call.ts";
 import { dropDrafts, hasDraft, useDraft } from "../draft.ts";
 import { useGet, useOnceKeys } from "../hooks.ts";
 import { Badge, Card, Code, Empty, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Diff } from "../parts/diff.tsx";
-import { Discard, Editor, JsonField, Overtaken, objectIn } from "../parts/editor.tsx";
+import { Discard, Editor, JsonField, Leftover, Overtaken, objectIn, unseen } from "../parts/editor.tsx";
 import { Area, Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { isIn, List } from "../parts/list.tsx";
 import { PreviewFrame } from "../parts/preview.tsx";
@@ -122,7 +122,7 @@ export function TemplatesScreen() {
 }
 
 export function TemplateScreen({ id }: { id: string }) {
-  const { data, error, reload } = useGet<Template>(`v1/templates/${id}`);
+  const { data, error, isMissing, reload } = useGet<Template>(`v1/templates/${id}`);
   const { query } = usePlace();
   const [asked, ask] = useState<"test" | "details" | "delete" | null>(null);
   const [variables, setVariables] = useState<string | null>(null);
@@ -141,6 +141,7 @@ export function TemplateScreen({ id }: { id: string }) {
     return (
       <Screen title="Template" back={back}>
         <Refusal error={error} />
+        {isMissing && <Leftover keys={draftKeys(id)} />}
         {!error && <Skeleton />}
       </Screen>
     );
@@ -164,6 +165,7 @@ export function TemplateScreen({ id }: { id: string }) {
         </>
       }
     >
+      <Refusal error={error} />
       <Tabs
         label="Template"
         tabs={[
@@ -260,6 +262,11 @@ function Edit({ template, variables, onVariables, onSaved }: Edited) {
   const { rendering, fault } = useRendering(html.text, subject.text, variables);
   const isChanged = html.isChanged || subject.isChanged;
   const save = async () => {
+    const now = await get<Template>(`v1/templates/${template.id}`);
+    if (html.isUnseen(now.html) || subject.isUnseen(now.subject ?? "")) {
+      await onSaved();
+      throw unseen();
+    }
     html.saving();
     subject.saving();
     // what somebody else has saved of the other stays
@@ -287,7 +294,9 @@ function Edit({ template, variables, onVariables, onSaved }: Edited) {
         }
       >
         <div class="stack">
-          {(html.isOvertaken || subject.isOvertaken) && <Overtaken />}
+          {(html.isOvertaken || subject.isOvertaken) && (
+            <Overtaken href={`${BASE}/templates/${template.id}?tab=versions`} />
+          )}
           <Text label="Subject" name="subject" value={subject.text} isOptional onInput={subject.type} />
           <Editor label="HTML" value={html.text} faultyLine={lineIn(fault?.source)} onInput={html.type} />
           <Refusal error={fault?.source ?? null} />

@@ -207,6 +207,53 @@ inChromium("what somebody else has saved is told, and stays where nothing was ty
   expect(body).toMatchObject({ html: TYPED, subject: "Theirs" });
 });
 
+inChromium("what somebody else has saved unseen is told before it is replaced", async () => {
+  const { engine, workspace, chromium } = scene;
+  const id = await template();
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/templates/${id}`);
+  await editor(page).fill(TYPED);
+  await page.evaluate("setInterval = () => 0");
+  await workspace.client.call("PATCH", `/templates/${id}`, { html: "<p>theirs</p>", subject: "Theirs" });
+  const save = page.getByRole("button", { name: "Save", exact: true });
+  await save.click();
+  await page.getByRole("alert").getByText("Nothing was saved: somebody else has saved").waitFor();
+  await page.getByText("Somebody else has saved another version meanwhile.").waitFor();
+  const stored = async () => (await workspace.client.get(`/templates/${id}`)).body;
+  expect(await stored()).toMatchObject({ html: "<p>theirs</p>" });
+  await page.getByRole("link", { name: "See what they saved" }).click();
+  await page.getByText("- <p>saved</p>").waitFor();
+  await page.getByText("+ <p>theirs</p>").waitFor();
+  await page.getByRole("tab", { name: "Edit" }).click();
+  await save.click();
+  await page.getByRole("button", { name: "Saved" }).waitFor();
+  expect(await stored()).toMatchObject({ html: TYPED, subject: "Theirs" });
+});
+
+inChromium(
+  "what was typed in a template that somebody else deletes is shown, until it is discarded",
+  async () => {
+    const { engine, workspace, chromium } = scene;
+    const id = await template();
+    const page = await chromium.pageOf(engine, workspace.id);
+    await page.goto(`${engine.consoleUrl}/console/templates/${id}`);
+    await editor(page).fill(TYPED);
+    await workspace.client.call("DELETE", `/templates/${id}`);
+    await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+    await page.getByRole("alert").first().waitFor();
+    await page.getByRole("link", { name: "Members" }).click();
+    await page.getByRole("heading", { level: 1, name: "Members" }).waitFor();
+    await page.goBack();
+    const left = page.getByLabel("What was typed and not saved");
+    await expect.poll(() => left.inputValue()).toBe(TYPED);
+    await page.getByRole("button", { name: "Discard changes" }).click();
+    await left.waitFor({ state: "detached" });
+    const asked = questionsOf(page);
+    await page.reload();
+    expect(asked).toEqual([]);
+  },
+);
+
 inChromium("whoever signs out discards nothing of somebody whose session has ended", async () => {
   const { engine, workspace } = scene;
   const { page, email } = await editing();
