@@ -31,7 +31,8 @@ export function Palette({ onClose }: { onClose(): void }) {
       event.preventDefault();
       setAt((at + step + found.length) % Math.max(1, found.length));
     }
-    if (event.key === "Enter") run(found[at]);
+    // Enter may end a word of an input method
+    if (event.key === "Enter" && !event.isComposing) run(found[at]);
   };
   return (
     <dialog ref={dialog} class="palette" aria-label="Command palette" onClose={onClose} onKeyDown={onKeyDown}>

@@ -28,7 +28,10 @@ export function Shell({ fault, children }: { fault: string | null; children: Com
   // before the first paint: a key may come as soon as there is something to see
   useLayoutEffect(() => {
     const listen = (event: KeyboardEvent) => {
-      if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
+      // a browser that fills in a form sends an event without a key
+      if (event.key?.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
+      // AltGr is Control and Alt, and writes a letter on some keyboards
+      if (event.altKey || event.shiftKey) return;
       event.preventDefault();
       // to go elsewhere would take a dialog along, with what is typed or shown once in it
       if (!document.querySelector("dialog[open]")) setPaletteOpen(true);

@@ -97,26 +97,28 @@ export function AudienceScreen({ id }: { id: string }) {
       intro={data?.double_opt_in ? "New contacts confirm by mail (double opt-in)." : error}
       back={{ href: `${BASE}/audiences`, name: "Audiences" }}
       actions={
-        <>
-          <button type="button" class="primary" onClick={() => ask("add")}>
-            Add contact
-          </button>
-          <a class="button" href={`${BASE}/audiences/${id}/import`}>
-            Import
-          </a>
-          <a
-            class="button"
-            href={`/console/call/contacts/export?${new URLSearchParams({ audience_id: id, workspace: workspace?.id ?? "" })}`}
-            download
-          >
-            Export all
-          </a>
-          {mayManage && (
-            <button type="button" onClick={() => ask("delete")}>
-              Delete
+        data && (
+          <>
+            <button type="button" class="primary" onClick={() => ask("add")}>
+              Add contact
             </button>
-          )}
-        </>
+            <a class="button" href={`${BASE}/audiences/${id}/import`}>
+              Import
+            </a>
+            <a
+              class="button"
+              href={`/console/call/contacts/export?${new URLSearchParams({ audience_id: id, workspace: workspace?.id ?? "" })}`}
+              download
+            >
+              Export all
+            </a>
+            {mayManage && (
+              <button type="button" onClick={() => ask("delete")}>
+                Delete
+              </button>
+            )}
+          </>
+        )
       }
     >
       <List<Contact>
@@ -176,7 +178,7 @@ export function AudienceScreen({ id }: { id: string }) {
       )}
       {asked === "delete" && (
         <Confirm
-          title={`Delete ${data?.name}?`}
+          title={`Delete ${data?.name ?? "this audience"}?`}
           button="Delete the audience"
           onConfirm={remove}
           onClose={() => ask(null)}

@@ -145,7 +145,9 @@ function Find({ onUndo }: { onUndo(one: Suppression): void }) {
         <search class="filters single">
           <div>
             <label for="find">Is this address suppressed?</label>
+            {/* as a filter of lists, it follows the address of the page */}
             <input
+              key={email}
               id="find"
               name="find"
               type="search"

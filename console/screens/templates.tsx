@@ -358,6 +358,12 @@ function lineIn(error: string | undefined): number | null {
   return line === undefined ? null : Number(line);
 }
 
+/** All that a version keeps, to be compared line by line. */
+function textOfAll({ name, subject, html, text }: Version): string {
+  const plain = text === null ? "" : `\n\nPlain text:\n${text}`;
+  return `Name: ${name}\nSubject: ${subject ?? ""}\n\n${html}${plain}`;
+}
+
 function Versions({ template, onRestored }: { template: Template; onRestored(): Promise<unknown> }) {
   const { data, error, reload } = useGet<ListOf<Version>>(`templates/${template.id}/versions`);
   const [chosen, choose] = useState<number | null>(null);
@@ -378,11 +384,17 @@ function Versions({ template, onRestored }: { template: Template; onRestored(): 
   };
   return (
     <div class="columns">
-      <Card
-        title={before && shown ? `Version ${shown.version} beside ${before.version}` : "The first version"}
-      >
-        {shown && <Diff before={before?.html ?? ""} after={shown.html} />}
-      </Card>
+      {shown && (
+        <Card
+          title={before ? `Version ${shown.version} beside ${before.version}` : `Version ${shown.version}`}
+        >
+          {before ? (
+            <Diff before={textOfAll(before)} after={textOfAll(shown)} />
+          ) : (
+            <Code label={`Version ${shown.version}`} text={textOfAll(shown)} />
+          )}
+        </Card>
+      )}
       <Card title="Versions">
         <ol class="timeline">
           {data.data.map((version, n) => (

@@ -439,23 +439,31 @@ function Edit({
   onDone(): Promise<unknown>;
   onClose(): void;
 }) {
+  // somebody else may change it meanwhile: what is not touched here stays
+  const [before] = useState(webhook);
   const save = async (fields: FormData) => {
-    const events = fields.getAll("event");
-    await call("PATCH", `v1/webhooks/${webhook.id}`, {
-      endpoint: textOf(fields, "endpoint"),
-      ...(events.length > 0 && { events }),
-    });
+    const endpoint = textOf(fields, "endpoint");
+    const events = fields.getAll("event").map(String);
+    const changes = {
+      ...(endpoint !== before.endpoint && { endpoint }),
+      ...(!isSameChoice(events, before.events ?? []) && { events: events.length > 0 ? events : null }),
+    };
+    if (Object.keys(changes).length > 0) await call("PATCH", `v1/webhooks/${webhook.id}`, changes);
     await onDone();
     onClose();
   };
   return (
     <Dialog title="Edit webhook" onClose={onClose}>
       <Form button="Save" onSubmit={save}>
-        <Text label="Endpoint" name="endpoint" type="url" value={webhook.endpoint} />
-        <EventChecks chosen={webhook.events ?? []} />
+        <Text label="Endpoint" name="endpoint" type="url" value={before.endpoint} />
+        <EventChecks chosen={before.events ?? []} />
       </Form>
     </Dialog>
   );
+}
+
+function isSameChoice(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((event) => other.includes(event));
 }
 
 function Replay({ path, onDone, onClose }: { path: string; onDone(): Promise<unknown>; onClose(): void }) {
