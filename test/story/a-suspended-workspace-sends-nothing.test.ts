@@ -20,7 +20,7 @@ type Held = { scheduled: number; waiting: number; deferred: number; in_line: num
 type Suspended = { id: string; suspended: boolean; reason: string | null; held: Held };
 
 const REFUSED = { status: 403, body: { statusCode: 403, name: "workspace_suspended" } };
-const POLL = { timeout: 20_000, interval: 50 };
+const POLL = { interval: 50 };
 
 let stage: Stage;
 let engine: Engine;
