@@ -55,21 +55,6 @@ export function moveFrom(
   now: number,
   budget: ComparingBudget,
 ): Move {
-  try {
-    return moveWithin(automation, position, run, now, budget);
-  } catch (error) {
-    if (!(error instanceof TooMuchCompared)) throw error;
-    return { kind: "stop", reason: "its conditions compare too much" };
-  }
-}
-
-function moveWithin(
-  automation: Automation,
-  position: string,
-  run: RunState,
-  now: number,
-  budget: ComparingBudget,
-): Move {
   const { contact } = run;
   if (!contact) return { kind: "stop", reason: "contact erased" };
   const step = stepAt(automation.steps, position);
@@ -89,8 +74,17 @@ function moveWithin(
       return { kind: "tag", tag: step.tag, next };
     case "split":
     case "share": {
-      const label = branchOf(step, position, { ...run, contact }, budget);
-      return { kind: "branch", label, next: label === null ? next : into(automation.steps, position, label) };
+      try {
+        const label = branchOf(step, position, { ...run, contact }, budget);
+        return {
+          kind: "branch",
+          label,
+          next: label === null ? next : into(automation.steps, position, label),
+        };
+      } catch (error) {
+        if (!(error instanceof TooMuchCompared)) throw error;
+        return { kind: "stop", reason: "its conditions compare too much" };
+      }
     }
   }
 }
