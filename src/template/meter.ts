@@ -4,11 +4,8 @@
  */
 import type { Context } from "liquidjs";
 
-/**
- * To compile one version of a template, and to write one e-mail, each in one turn of the event loop: up to 30
- * ms.
- */
-export const COMPILE_UNITS_MAX = 5_500_000;
+/** To compile one version of a template, and to write one e-mail, each in one turn of the event loop. */
+export const COMPILE_UNITS_MAX = 3_000_000;
 export const EMAIL_UNITS_MAX = 3_000_000;
 /** Of one request, which gives way to others between two e-mails. */
 export const REQUEST_UNITS_MAX = 30_000_000;

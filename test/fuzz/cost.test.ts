@@ -5,7 +5,16 @@
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type CostCase, FILTERS, filterCase, renderCase, TAGS, tagCase } from "../rig/costs.ts";
+import {
+  COMPILED,
+  type CostCase,
+  compiledCase,
+  FILTERS,
+  filterCase,
+  renderCase,
+  TAGS,
+  tagCase,
+} from "../rig/costs.ts";
 import { costOf } from "../rig/held.ts";
 
 const HELD_MS_MAX = 50;
@@ -27,3 +36,9 @@ test("the engine has filters and tags", () => {
 test.each(FILTERS)("the filter %s costs no more than its price", (name) => costs(filterCase(name)), 120_000);
 
 test.each(TAGS)("the tag %s costs no more than its price", (name) => costs(tagCase(name)), 120_000);
+
+test.each(COMPILED)(
+  "compiling %s costs no more than its price",
+  (name) => costs(compiledCase(name)),
+  120_000,
+);

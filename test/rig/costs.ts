@@ -3,33 +3,31 @@
  * arguments of odd shapes.
  */
 import fc from "fast-check";
-import { compile } from "../../src/template/compile.ts";
+import { type Compiled, compile } from "../../src/template/compile.ts";
 import { TemplateFault } from "../../src/template/fault.ts";
 import { html } from "../../src/template/language.ts";
+import { SOURCE_CHARS_MAX } from "../../src/template/parse.ts";
 import { RenderBudget, renderEmail } from "../../src/template/render.ts";
 
 export type CostCase = { name: string; source: string; variables: Record<string, unknown> };
 
 /** Compiles and renders; a template that is refused has cost what it cost. */
 export function renderCase({ source, variables }: CostCase): void {
-  refusable(() => {
-    const version = compile({
-      subject: null,
-      html: source,
-      text: null,
-      from: null,
-      replyTo: [],
-      declared: [],
-    });
-    renderEmail(version, variables, new RenderBudget(0));
-  });
+  isAllowed(() => renderEmail(compiled(source), variables, new RenderBudget(0)));
 }
 
-function refusable(work: () => void): void {
+function compiled(html: string): Compiled {
+  return compile({ subject: null, html, text: null, from: null, replyTo: [], declared: [] });
+}
+
+/** Whether it was not refused. */
+function isAllowed(work: () => unknown): boolean {
   try {
     work();
+    return true;
   } catch (error) {
     if (!(error instanceof TemplateFault)) throw error;
+    return false;
   }
 }
 
@@ -142,6 +140,48 @@ export function tagCase(name: string): fc.Arbitrary<CostCase> {
     source: looped(way(e, inner)),
     variables: { v, w },
   }));
+}
+
+const OUTPUT_WAYS: Record<string, (e: string) => string> = {
+  "{{ e }}": (e) => `{{ ${e} }}`,
+  "{{{ e }}}": (e) => `{{{${e}}}}`,
+  "{{ e | filter }}": (e) => `{{ ${e} | upcase }}`,
+  "{{ e | filter | filter ... }}": (e) => `{{ ${e}${" | append: 'b'".repeat(100)} }}`,
+  "{{ e | filter: e, e, ... }}": (e) => `{{ v | default: ${Array(100).fill(e).join(", ")} }}`,
+  "{{ name|words }}": (e) => `{{v|${e.replaceAll("|", "")}}}`,
+};
+const MANY = ["v", "'x'", "v.a", "1", "v[w]", "(1..9)", "nobody.b.c.d"].flatMap((one) =>
+  [30, 300, 900].map((times) => Array(times).fill(one).join(" ")),
+);
+export const COMPILED = [...Object.keys(TAG_WAYS), ...Object.keys(OUTPUT_WAYS)];
+
+/** One way of the language again and again, as often as compiling it is allowed. */
+export function compiledCase(name: string): fc.Arbitrary<CostCase> {
+  const way = TAG_WAYS[name] ?? OUTPUT_WAYS[name];
+  if (!way) throw new Error(`test/rig/costs.ts does not say how ${name} is written`);
+  const body = fc.constantFrom("", "x", "{{ v }}", "x".repeat(1_000));
+  return fc.tuple(fc.oneof(expressions, fc.constantFrom(...MANY)), body).map(([e, inner]) => {
+    const piece = way(e, inner);
+    const times = mostThat(Math.floor(SOURCE_CHARS_MAX / piece.length), (n) =>
+      isAllowed(() => compiled(piece.repeat(n))),
+    );
+    return {
+      name: `${name} ${e.slice(0, 40)} ${inner.slice(0, 20)}`,
+      source: piece.repeat(times),
+      variables: {},
+    };
+  });
+}
+
+/** What holds for a number must hold for all below it. */
+function mostThat(max: number, holds: (n: number) => boolean): number {
+  let [least, most] = [0, max];
+  while (least < most) {
+    const middle = Math.ceil((least + most) / 2);
+    if (holds(middle)) least = middle;
+    else most = middle - 1;
+  }
+  return least;
 }
 
 export const FILTERS = Object.keys(html.liquid.filters);
