@@ -220,18 +220,23 @@ function resourcesIn(message: Buffer, from: number): Resource[] {
   return resources;
 }
 
-/** In lower case; and where it ends in the message. Jumps go backwards, so that none is a loop. */
+/**
+ * In lower case; and where it ends in the message. Jumps go backwards, so that none is a loop; between two
+ * labels one is enough.
+ */
 function nameAt(message: Buffer, from: number): { name: string; end: number } {
   const labels: string[] = [];
   let end: number | null = null;
   let at = from;
   let before = from;
+  let jumps = 0;
   for (let chars = 0; ; ) {
     const length = message.readUInt8(at);
     if (length === 0) return { name: labels.join(".").toLowerCase(), end: end ?? at + 1 };
     if (length >= 0xc0) {
       const target = message.readUInt16BE(at) & 0x3fff;
       if (target >= before) throw new MalformedAnswer("a name points forwards");
+      if (++jumps > LABELS_MAX) throw new MalformedAnswer("a name jumps too often");
       end ??= at + 2;
       at = target;
       before = target;

@@ -162,6 +162,15 @@ const MALFORMED: readonly (readonly [string, (question: Buffer) => Buffer])[] = 
         }),
       ]),
   ],
+  [
+    "has a name that jumps a thousand times",
+    (q) => {
+      const at = endOf(q) + 12;
+      const jump = (n: number) => bytes16(0xc000 | (n === 0 ? QUESTION_AT : at + 2 * (n - 1)));
+      const jumps = Buffer.concat(Array.from({ length: 1_000 }, (_, n) => jump(n)));
+      return answer(q, [record(jumps, { type: 16 }), record(DATA, { owner: jump(1_000) })]);
+    },
+  ],
   ["promises more records than it has", (q) => answer(q, [record(DATA)], { count: 2 })],
   ["promises more data than it has", (q) => answer(q, [record(DATA, { length: 5_000 })])],
   ["promises 60,000 records", (q) => answer(q, [record(DATA)], { count: 60_000 })],
