@@ -54,6 +54,8 @@ export class Poster {
   readonly #url: URL;
   readonly #parts: PosterParts;
   readonly #agent: PlainAgent | TlsAgent;
+  /** Of connections for one request each. */
+  readonly #fresh: PlainAgent | TlsAgent;
   readonly #options: RequestOptions;
   #known: { addresses: Promise<string[]>; until: number } | null = null;
   #isClosed = false;
@@ -69,6 +71,7 @@ export class Poster {
       scheduling: "lifo" as const,
     };
     this.#agent = isTls ? new TlsAgent(settings) : new PlainAgent(settings);
+    this.#fresh = isTls ? new TlsAgent() : new PlainAgent();
     const host = hostOf(this.#url);
     this.#options = {
       method: "POST",
@@ -85,6 +88,7 @@ export class Poster {
   close(): void {
     this.#isClosed = true;
     this.#agent.destroy();
+    this.#fresh.destroy();
   }
 
   async post(body: string, headers: Record<string, string>): Promise<PostResult> {
@@ -95,18 +99,18 @@ export class Poster {
     if (barred) return failed(null, barred.message, began);
     const result = await this.#try(body, headers, began, this.#agent);
     // who closed one connection that was kept open, in a restart say, closed the others too
-    return result ?? ((await this.#try(body, headers, began, false)) as PostResult);
+    return result ?? ((await this.#try(body, headers, began, this.#fresh)) as PostResult);
   }
 
   /**
-   * Over a connection of this agent, or over a new one (`false`). Null: the other side had closed one that
-   * was kept open, which says nothing about this event.
+   * Over a connection of this agent. Null: the other side had closed one that was kept open, which says
+   * nothing about this event.
    */
   #try(
     body: string,
     headers: Record<string, string>,
     began: number,
-    agent: PlainAgent | TlsAgent | false,
+    agent: PlainAgent | TlsAgent,
   ): Promise<PostResult | null> {
     return new Promise((resolve) => {
       const send = this.#url.protocol === "https:" ? requestTls : requestPlain;

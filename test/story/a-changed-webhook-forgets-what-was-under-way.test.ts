@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
+import { POST_MS_MAX } from "../../src/webhooks/post.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { openReceiver, type Receiver, TO_LOOPBACK } from "../rig/hookreceiver.ts";
@@ -69,17 +70,23 @@ async function askedAgain() {
   const { workspace, id, path, response } = await asked();
   response.end("ok");
   await expect.poll(() => attemptsOf(id)).toHaveLength(1);
-  const held = new Promise<number>((resolve) => {
-    receiver.answerWith = (heard, answer) => (heard.path === path ? resolve(heard.port) : answer.end("ok"));
-  });
+  const next = nextAsked(path);
   await engine.sql`
     insert into outbox (workspace_id, at, type, subject_id)
     values (${workspace.id}, now(), 'email.sent', ${newId(Date.now())})`;
-  const port = await held;
+  const { port, answer } = await next;
   const [first] = receiver.heard.filter((one) => one.path === path);
   expect(port).toBe(first?.port);
   const gone = receiver.open;
-  return { workspace, id, path, heard: receiver.heard.length, hungUp: () => receiver.open < gone };
+  return { workspace, id, path, answer, heard: receiver.heard.length, hungUp: () => receiver.open < gone };
+}
+
+/** The next request there, which is not answered. */
+function nextAsked(path: string): Promise<{ port: number; answer: ServerResponse }> {
+  return new Promise((resolve) => {
+    receiver.answerWith = ({ path: at, port }, answer) =>
+      at === path ? resolve({ port, answer }) : answer.end("ok");
+  });
 }
 
 test("its former URL is not sent again what it has not answered", async () => {
@@ -90,6 +97,20 @@ test("its former URL is not sent again what it has not answered", async () => {
   await receiver.until(hungUp);
   await receiver.until(() => receiver.heard.some((one) => one.path === moved));
   expect(receiver.heard.slice(heard).filter((one) => one.path === path)).toEqual([]);
+});
+
+test("its former URL is not waited for where it was asked once more over a new connection", async () => {
+  const { workspace, id, path, answer } = await askedAgain();
+  const again = nextAsked(path);
+  answer.destroy();
+  const { answer: last } = await again;
+  const hungUp = new Promise((resolve) => last.on("close", resolve));
+  const moved = `/${randomUUID()}`;
+  await workspace.client.call("PATCH", `/webhooks/${id}`, { endpoint: receiver.url(moved) });
+  const began = performance.now();
+  await hungUp;
+  expect(performance.now() - began).toBeLessThan(POST_MS_MAX / 2);
+  await receiver.until(() => receiver.heard.some((one) => one.path === moved));
 });
 
 test("one that is removed is not sent again what it has not answered", async () => {
