@@ -100,13 +100,13 @@ function meets(value: Value | undefined, condition: Condition, budget: Comparing
     case "contains":
       return contains(value, wanted as Scalar, budget);
     case "gt":
-      return inOrder(value, wanted, (a, b) => a > b);
+      return inOrder(value, wanted, budget, (a, b) => a > b);
     case "gte":
-      return inOrder(value, wanted, (a, b) => a >= b);
+      return inOrder(value, wanted, budget, (a, b) => a >= b);
     case "lt":
-      return inOrder(value, wanted, (a, b) => a < b);
+      return inOrder(value, wanted, budget, (a, b) => a < b);
     case "lte":
-      return inOrder(value, wanted, (a, b) => a <= b);
+      return inOrder(value, wanted, budget, (a, b) => a <= b);
   }
 }
 
@@ -166,10 +166,14 @@ function fallbacksOf(units: Uint16Array): Int32Array {
 function inOrder<T extends string | number>(
   value: Value | undefined,
   wanted: Value,
+  budget: ComparingBudget,
   is: (a: T, b: T) => boolean,
 ): boolean {
   if (typeof value !== "string" && typeof value !== "number") return false;
-  return typeof value === typeof wanted && is(value as T, wanted as T);
+  if (typeof value !== typeof wanted) return false;
+  // long texts may differ in their last character only
+  budget.use(Math.min(charsOf(value), charsOf(wanted)));
+  return is(value as T, wanted as T);
 }
 
 function fieldOf(field: string, contact: Person, event: Happening): Value | undefined {

@@ -36,6 +36,17 @@ test.each(Object.entries(SHAPES))("the filters of one automation search %s", (_,
   expect(costOf(work, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
 });
 
+test("to find out the order of long texts is counted", () => {
+  const contact = { ...nobody, status: "subscribed" } as const;
+  const event = { name: "a", properties: { v: "a".repeat(16_000) } };
+  const usedFor = (gt: string) => {
+    const budget = new ComparingBudget();
+    expect(holdsAll([{ field: "event.properties.v", gt }], contact, event, budget)).toBe(false);
+    return budget.used;
+  };
+  expect(usedFor(`${"a".repeat(15_999)}b`)).toBeGreaterThan(10 * usedFor("b"));
+});
+
 test.each([
   ["aaab", true],
   ["abab".repeat(30), true],
