@@ -14,7 +14,7 @@ const HEADER_BYTES_MAX = 128 * 1024;
 const FIELDS_MAX = 500;
 const NAME = /^[!-9;-~]{1,76}$/;
 const PARAMETERS_MAX = 100;
-/** The API takes fewer; those that are only shown may be more. */
+/** Of all fields of a name. The API takes fewer; those that are only shown may be more. */
 const ADDRESSES_MAX = 1_000;
 /**
  * Of a quoted local part, which has at most 64 octets, each perhaps behind a backslash, and blanks around it.
@@ -137,11 +137,17 @@ function splitAt(text: string, separator: string): string[] {
 }
 
 /**
- * The addresses of a list, as the API takes them: `a@x.com` or `Name <a@x.com>`. Comments and names of groups
- * are left out. What is no address stays as it is, for the API to refuse.
+ * The addresses of the fields of a name, as the API takes them: `a@x.com` or `Name <a@x.com>`. Comments and
+ * names of groups are left out. What is no address stays as it is, for the API to refuse.
  */
-export function addressesIn(text: string): string[] {
-  if (!text.includes("=?") && !text.includes('"') && parseMailbox(text)) return [text.trim()];
+export function listed(fields: readonly HeaderField[], name: string): string[] {
+  const all: string[] = [];
+  for (const value of valuesOf(fields, name)) all.push(...addressesIn(value, ADDRESSES_MAX - all.length));
+  return all;
+}
+
+export function addressesIn(text: string, most = ADDRESSES_MAX): string[] {
+  if (most > 0 && !text.includes("=?") && !text.includes('"') && parseMailbox(text)) return [text.trim()];
   const found: string[] = [];
   let name = "";
   let address: string | null = null;
@@ -149,7 +155,7 @@ export function addressesIn(text: string): string[] {
   let isQuoted = false;
   const keep = () => {
     const spec = (address ?? name).trim();
-    if (found.length >= ADDRESSES_MAX)
+    if (found.length >= most)
       throw new Malformed(`a header may name at most ${ADDRESSES_MAX} addresses in a field`);
     if (spec !== "" || address !== null) found.push(written(address === null ? "" : name, spec));
     name = "";

@@ -9,7 +9,7 @@ import { createHash } from "node:crypto";
 import { headerIsOperators, headerReserved, identity, MARK_FIELD, parseMailbox } from "../address.ts";
 import { textOfBytes } from "../message/charset.ts";
 import { decodeWords } from "../message/encodedwords.ts";
-import { addressesIn, type HeaderField, valuesOf } from "./fields.ts";
+import { type HeaderField, listed, valuesOf } from "./fields.ts";
 import { Malformed } from "./malformed.ts";
 import { contentOf, type Leaf, readMime } from "./mime.ts";
 
@@ -96,10 +96,6 @@ function peopleOf(fields: readonly HeaderField[], envelope: readonly string[]) {
   const isShown = to.length < header.to.length || cc.length < header.cc.length;
   const recipients = { to, ...someOf("cc", cc), ...someOf("bcc", [...open.values()]) };
   return { recipients, shown: isShown ? header : null };
-}
-
-function listed(fields: readonly HeaderField[], name: string): string[] {
-  return valuesOf(fields, name).flatMap(addressesIn);
 }
 
 /** With a template an empty one is as good as none, since many clients always write the field. */

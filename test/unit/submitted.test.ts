@@ -32,6 +32,17 @@ describe("addresses", () => {
   ])("%s", (text, expected) => expect(addressesIn(text)).toEqual(expected));
 });
 
+test.each([1, 2, 10])("a thousand addresses may be shown in %i fields of a name, and no more", (count) => {
+  const field = `Cc: ${Array(1_000 / count)
+    .fill("a@b.example")
+    .join(", ")}\n`;
+  const { shown } = read(`${field.repeat(count)}${HEAD}\nHello`);
+  expect(shown?.cc).toHaveLength(1_000);
+  expect(() => read(`${field.repeat(count)}Cc: b@b.example\n${HEAD}\nHello`)).toThrow(
+    "at most 1000 addresses",
+  );
+});
+
 test("what servers and mailboxes before us wrote about the message ends here, and is no reason to refuse it", () => {
   const written = [
     "Received-SPF: pass",
