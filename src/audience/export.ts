@@ -6,7 +6,8 @@ import { notFormula } from "../rules/formula.ts";
 import { csvLine } from "./csv.ts";
 import { EXPORTED_COLUMNS, tagsText } from "./import.ts";
 
-const PAGE = 1_000;
+/** Held in memory while the reader is slow: a contact may take 100 KB there. */
+const PAGE = 250;
 
 export async function* exportedLines(
   sql: Sql,

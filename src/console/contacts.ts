@@ -26,6 +26,9 @@ const IMPORTS_MAX = 5;
 /** Finished ones that can still be asked for. */
 const IMPORTS_KEPT_MAX = 100;
 const REJECTED_SHOWN_MAX = 1_000;
+/** Under way at a time: one holds some hundred contacts in memory until its last byte has left. */
+const EXPORTS_MAX = 8;
+const EXPORTS_OF_ONE_MAX = 2;
 
 const Imported = Type.Object(
   {
@@ -56,10 +59,11 @@ type ImportState = {
 
 export function contactCalls(parts: ContactCallParts): ConsoleCall[] {
   const imports = new Map<string, ImportState>();
+  const exports = new Map<string, number>();
   return [
     workspaceCall({
       ...{ method: "GET", path: "contacts/export", roles: EVERYONE },
-      handle: (visit) => exportAll(parts, visit),
+      handle: (visit) => exportAll(parts, exports, visit),
     }),
     workspaceCall({
       ...{ method: "POST", path: "contacts/import", roles: EVERYONE, body: Imported },
@@ -91,16 +95,40 @@ async function consents({ sql }: ContactCallParts, visit: VisitOf<KnownWorkspace
   );
 }
 
-async function exportAll({ sql }: ContactCallParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+/** `exports`: how many of each workspace are under way. */
+async function exportAll(
+  { sql }: ContactCallParts,
+  exports: Map<string, number>,
+  visit: VisitOf<KnownWorkspace>,
+): Promise<ConsoleAnswer> {
   const { workspace, query } = visit;
   const id = await audienceIn(sql, workspace.id, query.get("audience_id") ?? "");
+  const all = [...exports.values()].reduce((sum, count) => sum + count, 0);
+  if (all >= EXPORTS_MAX || (exports.get(workspace.id) ?? 0) >= EXPORTS_OF_ONE_MAX)
+    throw deny("rate_limit_exceeded", "Other exports are running. Wait until one of them has ended.");
   // cells that a spreadsheet would run are text: whoever opens the file did not write it
   const lines = exportedLines(sql, workspace.id, id, true);
   const headers = {
     "Content-Type": "text/csv; charset=utf-8",
     "Content-Disposition": `attachment; filename="contacts-${id}.csv"`,
   };
-  return { status: 200, body: Readable.from(lines), headers };
+  return { status: 200, body: Readable.from(whileCounted(exports, workspace.id, lines)), headers };
+}
+
+/** From the first line that is asked for until nobody asks for more. */
+async function* whileCounted(
+  counts: Map<string, number>,
+  name: string,
+  lines: AsyncIterable<string>,
+): AsyncGenerator<string> {
+  counts.set(name, (counts.get(name) ?? 0) + 1);
+  try {
+    yield* lines;
+  } finally {
+    const left = (counts.get(name) ?? 1) - 1;
+    if (left > 0) counts.set(name, left);
+    else counts.delete(name);
+  }
 }
 
 async function importFile(

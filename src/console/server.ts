@@ -155,14 +155,14 @@ async function send(response: ServerResponse, { status, body, headers = {} }: Co
   const isWritten = typeof body === "string" || Buffer.isBuffer(body) || body instanceof Readable;
   const bytes = isWritten ? body : await writtenInTurns(body);
   if (response.headersSent || response.destroyed) return;
+  // what waits for a reader who has stopped reading is held for nobody
+  response.setTimeout(SILENCE_MS_MAX, () => response.destroy());
   if (bytes instanceof Readable) {
     response.writeHead(status, headersOf(headers));
     pipeline(bytes, response, () => {}); // what fails shows as an answer that breaks off
     return;
   }
   const typed = { "Content-Type": "application/json; charset=utf-8", ...headers };
-  // what waits for a reader who has stopped reading is held for nobody
-  response.setTimeout(SILENCE_MS_MAX, () => response.destroy());
   response.writeHead(status, headersOf(typed)).end(status === 304 ? undefined : bytes);
 }
 
