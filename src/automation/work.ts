@@ -17,12 +17,15 @@ import {
   type ClaimedRun,
   type ContactOfRun,
   claimRuns,
+  claimShares,
+  type FoundRun,
   moveRuns,
   nextWake,
   type RunMove,
   readContacts,
   readEvents,
   releaseRuns,
+  workspacesWithRuns,
 } from "../record/automations/runs.ts";
 import { isMoving } from "../record/cells/moving.ts";
 import type { Sql } from "../record/db/connect.ts";
@@ -42,6 +45,12 @@ const STEPS = new Counter(
 const TAKEN = new Histogram("postrider_automation_runs_taken", "Runs that were taken up together", SIZES);
 
 const RUNS_MAX = 500;
+/** Where more are due, so many of each workspace come along, of some workspaces at a time. */
+const SHARE_RUNS_MAX = 5;
+const SHARES_MAX = 50;
+const WORKSPACE_FIRST = "00000000-0000-0000-0000-000000000000";
+/** Looked at for that; most only sleep. */
+const WORKSPACES_MAX = 500;
 /** Sets at work at once: while one waits for Postgres, the other is computed. */
 const SETS_MAX = 2;
 /** Of the runs of one workspace in a round, some 100 ms: what is left of them has its step in the next. */
@@ -67,6 +76,10 @@ export class Worker {
   readonly #running = new Set<Promise<void>>();
   /** At work, or waiting until they go on. */
   #sets = 0;
+  /** More runs were due than were taken up the last time. */
+  #isCrowded = false;
+  /** The last workspace that had its share. */
+  #sharedTo = WORKSPACE_FIRST;
   #unfollow = () => {};
   #isStopped = false;
 
@@ -94,7 +107,7 @@ export class Worker {
   /** Leads the runs that are due as far as they go now; says when to go on, or that nothing is left. */
   async tick(): Promise<"at once" | "later" | "done"> {
     const { sql, clock } = this.#parts;
-    const found = await claimRuns(sql, { now: clock.now(), leaseMs: LEASE_MS, most: RUNS_MAX });
+    const found = await this.#claim();
     const claimed = found.filter((run) => !run.isHeld);
     if (claimed.length > 0) TAKEN.note(claimed.length);
     const until = performance.now() + LEASE_USED_MS_MAX;
@@ -112,7 +125,30 @@ export class Worker {
     if (suspect && isLate) await releaseRuns(sql, [suspect], clock.now());
     else if (suspect) await this.#lead([suspect], until);
     if (isRefused) return "later";
-    return found.length === RUNS_MAX || others.length > 0 || (suspect && isLate) ? "at once" : "done";
+    return found.length >= RUNS_MAX || others.length > 0 || (suspect && isLate) ? "at once" : "done";
+  }
+
+  /** The oldest that are due, and where these are many, some of others that wait behind them. */
+  async #claim(): Promise<FoundRun[]> {
+    const { sql, clock } = this.#parts;
+    const now = clock.now();
+    const workspaceIds = this.#isCrowded ? await this.#nextShares(now) : [];
+    const claim = { now, leaseMs: LEASE_MS };
+    const shared =
+      workspaceIds.length > 0 ? await claimShares(sql, workspaceIds, { most: SHARE_RUNS_MAX, ...claim }) : [];
+    const oldest = await claimRuns(sql, { most: RUNS_MAX, ...claim });
+    this.#isCrowded = oldest.length === RUNS_MAX;
+    return [...shared, ...oldest];
+  }
+
+  /** Whose turn it is to have a share, round and round. */
+  async #nextShares(now: number): Promise<string[]> {
+    const asked = { after: this.#sharedTo, now, most: WORKSPACES_MAX };
+    const seen = await workspacesWithRuns(this.#parts.sql, asked);
+    const due = seen.filter(({ isDue }) => isDue).slice(0, SHARES_MAX);
+    const last = due.length === SHARES_MAX ? due.at(-1) : seen[WORKSPACES_MAX - 1];
+    this.#sharedTo = last?.workspaceId ?? WORKSPACE_FIRST;
+    return due.map(({ workspaceId }) => workspaceId);
   }
 
   /** Says whether mail was refused. */

@@ -32,6 +32,7 @@ import { type EventCommit, eventCommit } from "../../src/record/automations/even
 import {
   type ClaimedRun,
   claimRuns,
+  claimShares,
   dropEntries,
   dropOldRuns,
   moveRuns,
@@ -837,6 +838,9 @@ export const WRITERS: readonly Writer[] = [
   writer("mail/searchblocks.ts dropOldBlocks", ({ sql }) => dropOldBlocks(sql, MOST)),
   writer("automations/runs.ts claimRuns", ({ sql }, rows) =>
     claimRuns(sql, { now: rows.now, leaseMs: 1_000, most: rows.pick([3, MOST]) }),
+  ),
+  writer("automations/runs.ts claimShares", ({ sql }, rows) =>
+    claimShares(sql, [rows.workspace().id], { now: rows.now, leaseMs: 1_000, most: 3 }),
   ),
   writer("automations/runs.ts moveRuns", ({ sql }, rows) => moveRuns(sql, someMoves(rows))),
   writer("automations/runs.ts releaseRuns", ({ sql }, rows) =>

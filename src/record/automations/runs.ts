@@ -46,17 +46,63 @@ export function nextWake(sql: Sql) {
     where wake_at is not null and not is_held order by wake_at limit 1)`;
 }
 
-/** Takes up runs that are due, oldest first. */
-export async function claimRuns(
+const waitingWorkspace = { workspaceId: text, isDue: boolean };
+
+/** Some workspaces with runs under way, by their ids. An index finds each, and when its first is due. */
+export async function workspacesWithRuns(
   sql: Sql,
-  { now, leaseMs, most }: { now: number; leaseMs: number; most: number },
+  { after, now, most }: { after: string; now: number; most: number },
+): Promise<RowOf<typeof waitingWorkspace>[]> {
+  const next = (before: Statement) => sql`
+    select workspace_id, wake_at from run
+    where wake_at is not null and not is_held and workspace_id > ${before}
+    order by workspace_id, wake_at limit 1`;
+  return typed(sql, waitingWorkspace)`
+    with recursive place as (
+      (${next(sql`${after}`)})
+      union all
+      select n.workspace_id, n.wake_at from place p cross join lateral (${next(sql`p.workspace_id`)}) n
+    )
+    select workspace_id as "workspaceId", wake_at <= ${new Date(now)} as "isDue" from place limit ${most}`;
+}
+
+export type RunClaim = { now: number; leaseMs: number; most: number };
+
+/** Takes up runs that are due, oldest first. */
+export function claimRuns(sql: Sql, { now, leaseMs, most }: RunClaim): Promise<FoundRun[]> {
+  const ready = sql`
+    select workspace_id, id from run where wake_at <= ${new Date(now)} and not is_held
+      order by wake_at limit ${most} for update skip locked`;
+  return takeUp(sql, ready, now, leaseMs);
+}
+
+/** The same, so many of each of these workspaces, however many others wait before them. */
+export function claimShares(
+  sql: Sql,
+  workspaceIds: readonly string[],
+  { now, leaseMs, most }: RunClaim,
 ): Promise<FoundRun[]> {
+  const ready = sql`
+    select r.workspace_id, r.id from unnest(${[...workspaceIds]}::uuid[]) as w(id)
+    cross join lateral (
+      select workspace_id, id from run
+      where wake_at is not null and not is_held
+        and (workspace_id, wake_at) >= (w.id, '-infinity'::timestamptz)
+        and (workspace_id, wake_at) <= (w.id, ${new Date(now)}::timestamptz)
+      order by workspace_id, wake_at limit ${most} for update skip locked
+    ) r`;
+  return sql.begin(async (tx) => {
+    // the index in this order alone: others look as cheap, and lead through all runs of a workspace
+    for (const other of ["sort", "incremental_sort", "hashjoin", "mergejoin", "seqscan"])
+      await tx`select set_config(${`enable_${other}`}, 'off', true)`;
+    return takeUp(tx, ready, now, leaseMs);
+  });
+}
+
+async function takeUp(sql: Sql | Tx, ready: Statement, now: number, leaseMs: number): Promise<FoundRun[]> {
   const at = new Date(now);
   const rows = await typed(sql, foundRun)`
-    with ready as (
-      select workspace_id, id from run where wake_at <= ${at} and not is_held
-        order by wake_at limit ${most} for update skip locked
-    )
+    with ready as (${ready})
     update run r set seq = r.seq + 1, is_held = w.suspended_at is not null,
       claims = r.claims + case when w.suspended_at is null then 1 else 0 end,
       wake_at = case when w.suspended_at is null then ${new Date(now + leaseMs)} else r.wake_at end,
