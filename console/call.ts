@@ -31,6 +31,11 @@ export function actAs(who: Identity, signedOut: () => void, outdated: () => void
   onOutdated = outdated;
 }
 
+/** Of a page that waits behind the sign-in nothing is asked. */
+export function isSignedIn(): boolean {
+  return identity.csrf !== "";
+}
+
 /** The workspace that calls are for now. */
 export function actsIn(): string | null {
   return identity.workspaceId;
@@ -38,14 +43,32 @@ export function actsIn(): string | null {
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
+/** `isRepeatable`: nothing is done by it that must be looked for before it is tried again. */
+type Asked = {
+  method: Method;
+  path: string;
+  body?: unknown;
+  onceKey?: string | undefined;
+  isRepeatable?: boolean;
+};
+
 /**
  * `path` is below /console/call: `v1/emails` or `keys`. Browsers make a call again by themselves when a
  * connection breaks, and the server refuses the second. `onceKey`: it does the call once, however often it is
  * made with this key, and answers each.
  */
 export async function call<T>(method: Method, path: string, body?: unknown, onceKey?: string): Promise<T> {
-  const response = await ask(method, path, body, onceKey);
-  const text = await response.text().catch((error: Error) => notAnswered(error, method));
+  return answerTo<T>({ method, path, body, onceKey, isRepeatable: method === "GET" });
+}
+
+/** With a body, of what changes nothing or may be done twice, such as a preview or signing in. */
+export async function inquire<T>(path: string, body?: unknown): Promise<T> {
+  return answerTo<T>({ method: "POST", path, body, isRepeatable: true });
+}
+
+async function answerTo<T>(asked: Asked): Promise<T> {
+  const response = await ask(asked);
+  const text = await response.text().catch((error: Error) => notAnswered(error, asked));
   return (text === "" ? undefined : parsed(text, response.status)) as T;
 }
 
@@ -64,21 +87,23 @@ export const get = <T>(path: string) => call<T>("GET", path);
 
 /** Of what is no JSON, such as the raw source of an e-mail. */
 export async function getText(path: string): Promise<string> {
-  return (await ask("GET", path)).text().catch((error: Error) => notAnswered(error));
+  const asked: Asked = { method: "GET", path, isRepeatable: true };
+  return (await ask(asked)).text().catch((error: Error) => notAnswered(error, asked));
 }
 
-async function ask(method: Method, path: string, body?: unknown, onceKey?: string): Promise<Response> {
+async function ask(asked: Asked): Promise<Response> {
+  const { method, path, body, onceKey, isRepeatable } = asked;
   if (WAY_UP.test(CALLS + path))
     throw new CallError(404, "not_found", "There is no such thing. The link may be old or incomplete.");
   const text = body === undefined ? null : JSON.stringify(body);
   const { csrf } = identity;
   const response = await fetch(CALLS + path, {
     method,
-    headers: { ...headersOf(method, body), ...(method !== "GET" && onceHeader(onceKey)) },
+    headers: { ...headersOf(method, body), ...(!isRepeatable && onceHeader(onceKey)) },
     ...(text !== null && { body: text }),
     // what is read has no deadline, since a long answer may take its time
     ...(method !== "GET" && { signal: deadlineOf(text) }),
-  }).catch((error: Error) => notAnswered(error, method));
+  }).catch((error: Error) => notAnswered(error, asked));
   heardTime(response.headers.get("date"));
   if (response.ok) return response;
   const { name, message } = await refusalOf(response);
@@ -99,14 +124,15 @@ export function randomKey(): string {
 }
 
 /** A connection that broke may have brought the call before it did. */
-function notAnswered({ name }: Error, method: Method = "GET"): never {
+function notAnswered({ name }: Error, { isRepeatable = false }: Asked): never {
   if (name === "TimeoutError")
     throw new CallError(
-      0,
-      "outcome_unknown",
-      "The server has not answered, so it is unknown whether this was done. Look before you try it again.",
+      ...([0, isRepeatable ? "unreachable" : "outcome_unknown"] as const),
+      isRepeatable
+        ? "The server has not answered in time. Try again."
+        : "The server has not answered, so it is unknown whether this was done. Look before you try it again.",
     );
-  const check = method === "GET" ? "" : ", and whether this was done, before you try it again";
+  const check = isRepeatable ? "" : ", and whether this was done, before you try it again";
   throw new CallError(0, "unreachable", `The server does not answer. Check that it is running${check}.`);
 }
 

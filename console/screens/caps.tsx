@@ -1,5 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
-import { call } from "../call.ts";
+import { call, inquire } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Empty, Facts, Meter, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Chart } from "../parts/chart.tsx";
@@ -368,7 +368,7 @@ function Policy() {
   ) as [string, string];
   const replay = async (fields: FormData) => {
     const policy = objectIn("Another policy", textOf(fields, "policy"));
-    setReplayed((await call<{ data: Replayed[] }>("POST", "caps/replay", { policy })).data);
+    setReplayed((await inquire<{ data: Replayed[] }>("caps/replay", { policy })).data);
   };
   return (
     <div class="stack">

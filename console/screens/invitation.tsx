@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { call, withQuery } from "../call.ts";
+import { call, inquire, withQuery } from "../call.ts";
 import { Refusal, Skeleton } from "../parts/bits.tsx";
 import { Form, Text } from "../parts/form.tsx";
 import { go, WORKSPACE } from "../place.ts";
@@ -27,7 +27,7 @@ export function AcceptInvitation({
   const [invitation, setInvitation] = useState<Invitation | null>(null);
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {
-    call<Invitation>("POST", "invitation", { token }).then(setInvitation, ({ message }: Error) =>
+    inquire<Invitation>("invitation", { token }).then(setInvitation, ({ message }: Error) =>
       setError(message),
     );
   }, [token]);

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { call } from "../call.ts";
+import { call, inquire } from "../call.ts";
 import { hasDrafts } from "../draft.ts";
 import { Badge, Card, Copy, Screen } from "../parts/bits.tsx";
 import { Confirm, Do, Form, Text, textOf } from "../parts/form.tsx";
@@ -90,7 +90,7 @@ function SecondFactor() {
     return (
       <Card title="Second factor">
         <p>An app on your phone shows a code, which signing in then asks for.</p>
-        <Do name="Turn it on" act={async () => setSecret(await call<Secret>("POST", "totp/secret"))} />
+        <Do name="Turn it on" act={async () => setSecret(await inquire<Secret>("totp/secret"))} />
       </Card>
     );
   return (

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { type CallError, call } from "../call.ts";
+import { type CallError, call, inquire } from "../call.ts";
 import { Form, Text, textOf } from "../parts/form.tsx";
 import type { Session } from "../session.ts";
 import { Door } from "./door.tsx";
@@ -19,7 +19,7 @@ export function SignIn({
     const code = textOf(fields, "code");
     const given = { email: textOf(fields, "email"), password: String(fields.get("password") ?? "") };
     try {
-      await onSignedIn(await call<Session>("POST", "session", { ...given, ...(code !== "" && { code }) }));
+      await onSignedIn(await inquire<Session>("session", { ...given, ...(code !== "" && { code }) }));
     } catch (refusal) {
       if ((refusal as CallError).code === "code_required") setAsksCode(true);
       throw refusal;

@@ -1,5 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
-import { call } from "../call.ts";
+import { inquire } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Card, Refusal, Screen, Skeleton } from "../parts/bits.tsx";
 import { Chart } from "../parts/chart.tsx";
@@ -43,7 +43,7 @@ export function SimulatorScreen() {
   const simulate = async (fields: FormData) => {
     const policy = textOf(fields, "policy");
     setFound(
-      await call<Simulation>("POST", "caps/simulate", {
+      await inquire<Simulation>("caps/simulate", {
         scenario: chosen,
         runs: Number(textOf(fields, "runs")),
         days: Number(textOf(fields, "days")),

@@ -116,6 +116,7 @@ export class Calls {
   async answer(request: ConsoleRequest, path: string): Promise<ConsoleAnswer> {
     this.expectOwnPage(request);
     const { call, params } = this.#find(request.method, path);
+    request.changesNothing ||= call.changesNothing === true;
     const visit = { request, params, query: new URLSearchParams(request.query), now: this.#parts.now() };
     if (call.scope === "open")
       return call.handle({

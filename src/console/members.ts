@@ -86,7 +86,10 @@ export function memberCalls(parts: MemberParts): ConsoleCall[] {
       ...{ method: "DELETE", path: "invitations/{id}", roles: MANAGERS },
       handle: (visit) => withdraw(parts, visit),
     }),
-    openCall({ method: "POST", path: "invitation", body: Shown, handle: (visit) => show(parts, visit) }),
+    openCall({
+      ...{ method: "POST", path: "invitation", body: Shown, changesNothing: true },
+      handle: (visit) => show(parts, visit),
+    }),
     openCall({
       ...{ method: "POST", path: "invitation/accept", body: Accepted },
       handle: (visit) => accept(parts, visit),

@@ -38,6 +38,8 @@ export class ConsoleRequest {
   /** Whose body it is, once that is known. */
   owner = "console";
   onGone: (() => void) | null = null;
+  /** As far as is known yet. */
+  changesNothing: boolean;
 
   readonly #message: IncomingMessage;
   readonly #options: RequestOptions;
@@ -49,6 +51,7 @@ export class ConsoleRequest {
     this.#message = message;
     this.#options = options;
     this.method = method;
+    this.changesNothing = method === "GET";
     this.path = cut < 0 ? url : url.slice(0, cut);
     this.query = cut < 0 ? "" : url.slice(cut + 1);
     const contentLength = Number(headers["content-length"] ?? 0);

@@ -137,8 +137,8 @@ async function handle(
     const answer = isFull ? BUSY : await parts.answer(request, response);
     if (answer !== "answered") await send(response, answer);
   } catch (error) {
-    const isRead = request.method === "GET";
-    await send(response, error instanceof ConsoleRefusal ? error.answer : parts.failure(error, isRead));
+    const isRefusal = error instanceof ConsoleRefusal;
+    await send(response, isRefusal ? error.answer : parts.failure(error, request.changesNothing));
   } finally {
     if (response.closed) request.dropBody();
     else response.once("close", () => request.dropBody());

@@ -1,4 +1,7 @@
-/** The answer to a commit gets lost while somebody makes a key: whoever tries again at once has two. */
+/**
+ * The answer to a commit gets lost while somebody makes a key: whoever tries again at once has two. What changes
+ * nothing can be tried again.
+ */
 import { expect, test } from "vitest";
 import { startEngine } from "../rig/engine.ts";
 import { signedIn } from "../rig/people.ts";
@@ -20,6 +23,11 @@ test("it is said that nobody knows, and what to do before trying again", async (
     expect(made.body.message).toMatch(/^It is unknown whether this was done\. Reload the page and look/);
     const { body } = await owner.get<{ data: { name: string }[] }>("keys");
     expect(body.data.filter(({ name }) => name === "twice")).toHaveLength(1);
+
+    const isUnread = toPostgres.loseReply((reply) => reply.includes("SELECT 0\0"));
+    const looked = await owner.post("invitation", { token: "none" });
+    await isUnread;
+    expect(looked).toMatchObject({ status: 503, body: { name: "service_unavailable" } });
   } finally {
     await engine.stop();
     await toPostgres.down();

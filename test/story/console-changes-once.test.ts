@@ -6,7 +6,7 @@ import { randomUUID } from "node:crypto";
 import type { Locator } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
-import { inChromium, openConsoleBehindProxy, sceneOf, signIn } from "../rig/page.ts";
+import { held, inChromium, openConsoleBehindProxy, sceneOf, signIn } from "../rig/page.ts";
 import { type Browser, person, signedIn } from "../rig/people.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
@@ -49,6 +49,25 @@ inChromium("a template and a key whose answers are lost are there once, and that
   await dialog.getByText(LOOK).waitFor();
   expect(await count("api_key")).toBe(keys + 1);
   expect(chromium.complaints).toEqual([]);
+});
+
+inChromium("of what changes nothing nobody is told that it may have been done", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/caps?tab=policy`);
+  const replay = page.getByRole("button", { name: "Replay the recorded days" });
+  await replay.waitFor();
+  // the time for an answer is over when the test says so
+  await page.evaluate(
+    "const late = new AbortController(); AbortSignal.timeout = () => late.signal;" +
+      "timeIsOver = () => late.abort(new DOMException('late', 'TimeoutError'))",
+  );
+  const { isAsked, answer } = await held(page, "**/call/caps/replay", "POST");
+  await replay.click();
+  await isAsked;
+  await page.evaluate("timeIsOver()");
+  await page.getByRole("alert").getByText("The server has not answered in time. Try again.").waitFor();
+  answer();
 });
 
 /** The console closes a connection after 5 s without a call, and what goes on a new one is not made again. */
