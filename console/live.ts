@@ -7,8 +7,6 @@ const AGAIN_MS = 5_000;
 const listeners = new Set<() => void>();
 let source: EventSource | null = null;
 let isGathering = false;
-/** Nobody tells what happened while the stream was closed. */
-let isBehind = false;
 let again: ReturnType<typeof setTimeout> | undefined;
 
 export function listen(workspaceId: string): () => void {
@@ -24,12 +22,9 @@ function connect(path: string): void {
   const opened = new EventSource(path);
   source = opened;
   opened.addEventListener("change", gather);
-  opened.addEventListener("open", () => {
-    if (isBehind) gather();
-    isBehind = false;
-  });
+  // what happened before, since a screen has read or a stream was closed, nobody tells
+  opened.addEventListener("ready", gather);
   opened.addEventListener("error", () => {
-    isBehind = true;
     if (opened.readyState === EventSource.CLOSED) again = setTimeout(() => connect(path), AGAIN_MS);
   });
 }

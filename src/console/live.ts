@@ -1,7 +1,8 @@
 /**
  * What happens, told as it happens (server-sent events). All tabs of a workspace share one look a second at
- * the record: at its events where they are written, else at its newest e-mails. Whoever loses session or
- * membership is told no more.
+ * the record: at its events where they are written, else at its newest e-mails. What came before the first
+ * look is told by nobody: a stream says when it is `ready`, and its page reads again then. Whoever loses
+ * session or membership is told no more.
  */
 import type { ServerResponse } from "node:http";
 import type { Sql } from "../record/db/connect.ts";
@@ -16,6 +17,7 @@ const STREAMS_PER_ACCOUNT_MAX = 10;
 const STREAMS_PER_WORKSPACE_MAX = 50;
 const STREAMS_MAX = 500;
 const NEWS_MAX = 200;
+const READY = "event: ready\ndata: {}\n\n";
 const NEWEST_SPAN_MS = 900_000;
 /** How often to ask whether events are written by now. */
 const LOOKS_PER_SOURCE = 30;
@@ -103,6 +105,8 @@ class Feed {
   readonly #streams = new Set<OpenStream>();
   readonly #timer: NodeJS.Timeout;
   #isLooking = false;
+  /** Whether all that happens from now on is told. */
+  #isReady = false;
   #looks = 0;
   /** null: events are not written. */
   #sequence: number | null = null;
@@ -117,6 +121,7 @@ class Feed {
 
   add(stream: OpenStream): void {
     this.#streams.add(stream);
+    if (this.#isReady) stream.response.write(READY);
   }
 
   /** Whether that was the last one. */
@@ -132,7 +137,11 @@ class Feed {
     if (this.#isLooking) return;
     this.#isLooking = true;
     this.#news()
-      .then((news) => this.#tell(news), this.#parts.onFault)
+      .then((news) => {
+        this.#tell(news);
+        if (!this.#isReady) this.#write(READY);
+        this.#isReady = true;
+      }, this.#parts.onFault)
       .finally(() => {
         this.#isLooking = false;
       });
@@ -140,13 +149,26 @@ class Feed {
 
   async #news(): Promise<News[]> {
     const sql = this.#parts.lists();
-    if (this.#looks++ % LOOKS_PER_SOURCE === 0) {
-      const last = await lastSequence(sql, this.#workspaceId);
-      if (last === null || this.#sequence === null) this.#sequence = last;
-    }
-    if (this.#sequence === null) return this.#changedEmails();
-    const news = await newsSince(sql, this.#workspaceId, this.#sequence, NEWS_MAX);
-    this.#sequence = news.at(-1)?.sequence ?? this.#sequence;
+    if (this.#looks % LOOKS_PER_SOURCE === 0) await this.#chooseSource(sql);
+    const news = await (this.#sequence === null
+      ? this.#changedEmails()
+      : this.#newEvents(sql, this.#sequence));
+    this.#looks++; // one that failed is begun again from its start
+    return news;
+  }
+
+  /** Another source knows nothing of what was told last: what happened in between is told by neither. */
+  async #chooseSource(sql: Sql): Promise<void> {
+    const last = await lastSequence(sql, this.#workspaceId);
+    if ((last === null) === (this.#sequence === null)) return;
+    this.#sequence = last;
+    this.#known = null;
+    this.#isReady = false;
+  }
+
+  async #newEvents(sql: Sql, after: number): Promise<News[]> {
+    const news = await newsSince(sql, this.#workspaceId, after, NEWS_MAX);
+    this.#sequence = news.at(-1)?.sequence ?? after;
     return news;
   }
 
@@ -170,6 +192,10 @@ class Feed {
           `event: change\ndata: ${JSON.stringify({ type, id, at: at.toISOString() })}\n\n`,
       )
       .join("");
+    this.#write(text);
+  }
+
+  #write(text: string): void {
     for (const { response } of this.#streams) {
       // whoever reads too slowly connects again
       if (response.writableLength > UNREAD_BYTES_MAX) response.destroy();

@@ -39,7 +39,7 @@ inChromium("what happened while the stream was broken shows once it is back", as
   const { email } = await person(engine.sql, workspace.id, "member");
   const page = await chromium.page();
   // then it does not read every 15 seconds
-  await page.addInitScript("Object.defineProperty(document, 'visibilityState', { value: 'hidden' })");
+  await page.addInitScript("setInterval = () => 0");
   await page.route("**/console/call/live?*", (route) => route.fulfill({ status: 502 }));
   const refused = page.waitForResponse("**/console/call/live?*");
   await page.goto(`${engine.consoleUrl}/console`);
@@ -48,6 +48,26 @@ inChromium("what happened while the stream was broken shows once it is back", as
   await refused;
   await workspace.client.post("/emails", mail({ subject: "Sent meanwhile" }));
   await page.unrouteAll();
+  await page.getByRole("cell", { name: "Sent meanwhile" }).waitFor();
+});
+
+inChromium("what happened between the first look and the stream shows at once", async () => {
+  const { engine, chromium } = scene;
+  const workspace = await engine.workspace();
+  const { email } = await person(engine.sql, workspace.id, "member");
+  const page = await chromium.page();
+  // then it does not read every 15 seconds
+  await page.addInitScript("setInterval = () => 0");
+  let open = () => {};
+  const mayOpen = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  await page.route("**/console/call/live?*", (route) => mayOpen.then(() => route.continue()));
+  await page.goto(`${engine.consoleUrl}/console`);
+  await signIn(page, email, PASSWORD);
+  await page.getByText(/curl http.*\/api\/v1\/emails/).waitFor();
+  await workspace.client.post("/emails", mail({ subject: "Sent meanwhile" }));
+  open();
   await page.getByRole("cell", { name: "Sent meanwhile" }).waitFor();
 });
 
