@@ -6,11 +6,13 @@ import { csvOf } from "../csv.ts";
 import { useFocusAfter, useNews } from "../hooks.ts";
 import { refine, usePlace } from "../place.ts";
 import { saveFile } from "../savefile.ts";
-import { count } from "../words.ts";
+import { count, counted } from "../words.ts";
 import { Refusal, Skeleton } from "./bits.tsx";
 import { type Column, Table } from "./table.tsx";
 
 const EXPORT_ROWS_MAX = 50_000;
+/** Of which those that match are exported: 2,000 calls, of the 3,000 that an account may make in a minute. */
+const EXPORT_READ_ROWS_MAX = 200_000;
 const SHOWN_ROWS = 50;
 const PAGE_ROWS_MAX = 100;
 /** A filtered page may be empty although others follow: so many are read until somebody asks for more. */
@@ -92,7 +94,7 @@ export function List<T extends { id: string }>({
               Show more
             </button>
           )}
-          <Export label={label} columns={exported} rowsOf={(onRead) => allRows(wanted, onRead)} />
+          <Export label={label} columns={exported} rowsOf={(onPage) => readAll(wanted, onPage)} />
         </footer>
       )}
     </div>
@@ -280,7 +282,10 @@ export function ShortList<T>({
             <Export
               label={label}
               columns={columns}
-              rowsOf={async () => ({ rows: [...shown], isCut: false })}
+              rowsOf={async (onPage) => {
+                onPage(shown, shown.length);
+                return { isCut: false };
+              }}
             />
           </footer>
         </>
@@ -419,7 +424,9 @@ function Unfilter({ filters }: { filters: readonly Filter[] }) {
   );
 }
 
-type Exported<T> = { rows: T[]; isCut: boolean };
+/** `read`: how many were looked through for them so far. false stops it. */
+type OnPage<T> = (rows: readonly T[], read: number) => boolean;
+type Exported = { isCut: boolean };
 
 function Export<T>({
   label,
@@ -428,8 +435,8 @@ function Export<T>({
 }: {
   label: string;
   columns: readonly Column<T>[];
-  /** null: there is nothing to save any more. `onRead`: false stops it. */
-  rowsOf(onRead: (rows: number) => boolean): Promise<Exported<T> | null>;
+  /** null: there is nothing to save any more. */
+  rowsOf(onPage: OnPage<T>): Promise<Exported | null>;
 }) {
   const [rowsRead, setRead] = useState<number | null>(null);
   const [error, setError] = useState<string | null>(null);
@@ -444,19 +451,21 @@ function Export<T>({
     setRead(0);
     const own = ++exports.current;
     const isWanted = () => own === exports.current;
+    // as text, which is what is saved: rows may hold much that no column shows
+    const file = [csvOf([named.map(({ name }) => name)])];
+    let [saved, looked] = [0, 0];
     try {
-      const exported = await rowsOf((rows) => {
-        if (isWanted()) setRead(rows);
-        return isWanted();
+      const exported = await rowsOf((rows, read) => {
+        if (!isWanted()) return false;
+        file.push(csvOf(rows.map((row) => named.map(({ csv }) => csv?.(row)))));
+        saved += rows.length;
+        looked = read;
+        setRead(read);
+        return true;
       });
       if (exported === null || !isWanted()) return;
-      const head = named.map(({ name }) => name);
-      const file = csvOf([head, ...exported.rows.map((row) => named.map(({ csv }) => csv?.(row)))]);
       saveFile(`${label.replaceAll(" ", "-")}.csv`, "text/csv", file);
-      if (exported.isCut)
-        setError(
-          `The file ends after ${count(exported.rows.length)} rows, and there are more. Filter the list, and export each part.`,
-        );
+      if (exported.isCut) setError(cutWords(saved, looked));
     } catch (refusal) {
       if (isWanted()) setError((refusal as Error).message);
     } finally {
@@ -469,7 +478,11 @@ function Export<T>({
   };
   return (
     <div class="export">
-      {rowsRead !== null && <span class="muted">{count(rowsRead)} rows read</span>}
+      {rowsRead !== null && (
+        <span class="muted" role="status">
+          {count(rowsRead)} rows read
+        </span>
+      )}
       <button type="button" class="small" onClick={rowsRead === null ? save : stop}>
         {rowsRead === null ? "Export CSV" : "Stop the export"}
       </button>
@@ -478,22 +491,25 @@ function Export<T>({
   );
 }
 
+function cutWords(saved: number, read: number): string {
+  return saved < read
+    ? `The file has ${counted(saved, "row", "rows")} that match among the newest ${count(read)}, and there are more.`
+    : `The file ends after ${count(saved)} rows, and there are more. Filter the list, and export each part.`;
+}
+
 /** null: it was stopped, or somebody chose another workspace, and what follows would be of that one. */
-async function allRows<T>(
-  { path, holds }: Wanted<T>,
-  onRead: (rows: number) => boolean,
-): Promise<Exported<T> | null> {
+async function readAll<T>({ path, holds }: Wanted<T>, onPage: OnPage<T>): Promise<Exported | null> {
   const workspace = actsIn();
-  const rows: T[] = [];
-  let rowsRead = 0;
+  let [found, read] = [0, 0];
   let cursor: string | null = null;
   do {
     const page: Page<T> = await get<Page<T>>(withMore(path, { limit: PAGE_ROWS_MAX, cursor }));
-    rows.push(...(holds ? page.data.filter(holds) : page.data));
-    rowsRead += page.data.length;
-    const goesOn = onRead(rowsRead);
+    if (actsIn() !== workspace) return null;
+    const rows = holds ? page.data.filter(holds) : page.data;
+    found += rows.length;
+    read += page.data.length;
+    if (!onPage(rows, read)) return null;
     cursor = page.has_more ? page.next_cursor : null;
-    if (!goesOn || actsIn() !== workspace) return null;
-  } while (cursor !== null && rows.length < EXPORT_ROWS_MAX);
-  return { rows, isCut: cursor !== null };
+  } while (cursor !== null && found < EXPORT_ROWS_MAX && read < EXPORT_READ_ROWS_MAX);
+  return { isCut: cursor !== null };
 }

@@ -100,11 +100,9 @@ function Progress({ id }: { id: string }) {
   if (!data) return <Refusal error={error} />;
   const { rejected, rows, done, imported, skipped, state, reason } = data;
   const save = () =>
-    saveFile(
-      "rejected.csv",
-      "text/csv",
+    saveFile("rejected.csv", "text/csv", [
       csvOf([["row", "reason"], ...rejected.map(({ row, reason }) => [row, reason])]),
-    );
+    ]);
   return (
     <Card
       title={TITLES[state]}

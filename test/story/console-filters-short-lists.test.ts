@@ -63,6 +63,26 @@ inChromium("an export that ends before the list does says so", async () => {
   await page.getByRole("alert").getByText("The file ends after 50,000 rows").waitFor();
 });
 
+inChromium("an export looks through so many rows for those that match, and says where it ended", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  let pages = 0;
+  await page.route("**/v1/domains?*", (route) => {
+    pages++;
+    const data = Array.from({ length: 10_000 }, (_, n) => ({
+      ...{ id: `d${pages}-${n}`, name: n === 0 ? "far.example" : `${n}.example`, status: "verified" },
+    }));
+    // a list without an end would be read without one
+    return route.fulfill({ json: { data, has_more: pages < 60, next_cursor: "next" } });
+  });
+  await page.goto(`${engine.consoleUrl}/console/domains?name=far`);
+  await page.locator("tbody tr").first().waitFor();
+  pages = 0;
+  expect((await exported(page)).match(/far\.example/g)).toHaveLength(20);
+  await page.getByRole("alert").getByText("20 rows that match among the newest 200,000").waitFor();
+  expect(pages).toBe(20);
+});
+
 inChromium("what the API does not filter is looked through, and stays live", async () => {
   const { engine, workspace, chromium } = scene;
   const { client } = workspace;
