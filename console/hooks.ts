@@ -1,8 +1,9 @@
 /** Fetching for screens: an answer, the refusal in words, and reading again. */
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { type CallError, get, randomKey } from "./call.ts";
+import { type CallError, get, isSignedIn, randomKey } from "./call.ts";
 import { serverNow } from "./clock.ts";
 import { onNews } from "./live.ts";
+import { fieldName } from "./words.ts";
 
 const REFRESH_MS = 15_000;
 
@@ -25,7 +26,7 @@ export function useGet<T>(path: string | null, read: (path: string) => Promise<T
   asked.current = path;
   const [questions, answered] = [useRef(0), useRef(0)];
   const reload = useCallback(async () => {
-    if (path === null) return null;
+    if (path === null || !isSignedIn()) return null;
     const question = ++questions.current;
     const answer = await read(path).then(
       (data): Answer<T> => ({ data, error: null, isMissing: false }),
@@ -61,7 +62,7 @@ type Answer<T> = Omit<Fetched<T>, "reload">;
 export function useNews(react: () => void): void {
   useEffect(() => {
     const reactWhileSeen = () => {
-      if (document.visibilityState === "visible") react();
+      if (document.visibilityState === "visible" && isSignedIn()) react();
     };
     const stop = onNews(react);
     const timer = setInterval(reactWhileSeen, REFRESH_MS);
@@ -107,6 +108,31 @@ export function useOnceKeys(): (request: unknown) => string {
     keys.current.set(text, key);
     return key;
   };
+}
+
+const THEIRS_SHOWN_MAX = 80;
+
+/**
+ * What the fields of a form began with. Only what was changed of it is sent, since somebody else may have
+ * changed the rest; and what they have changed of the same is told before it is replaced.
+ */
+export function useChanges<T extends Record<string, string>>(first: T, read: () => Promise<T>) {
+  const [before, setBefore] = useState(first);
+  const changesTo = async (given: T): Promise<Partial<T>> => {
+    const changed = Object.keys(given).filter((name) => given[name] !== before[name]);
+    if (changed.length === 0) return {};
+    const now = await read();
+    // what is there may be one's own, of which no answer came
+    const theirs = changed.filter((name) => now[name] !== before[name] && now[name] !== given[name]);
+    if (theirs.length === 0)
+      return Object.fromEntries(changed.map((name) => [name, given[name]])) as Partial<T>;
+    setBefore(now); // which is told
+    const told = theirs.map((name) => `${fieldName(name)}: “${now[name]?.slice(0, THEIRS_SHOWN_MAX)}”`);
+    throw new Error(
+      `Nothing was saved: somebody else has changed this meanwhile. ${told.join(", ")}. Save again to replace it.`,
+    );
+  };
+  return { before, changesTo };
 }
 
 /** A button that is off while it works loses the focus, and the keyboard its place: it has it again after. */

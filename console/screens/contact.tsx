@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { call } from "../call.ts";
-import { useGet } from "../hooks.ts";
+import { call, get } from "../call.ts";
+import { useChanges, useGet } from "../hooks.ts";
 import { Badge, Card, Facts, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
 import { objectIn } from "../parts/editor.tsx";
 import { Area, Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
@@ -121,6 +121,15 @@ function say(name: string, value: unknown): string {
   return name === "at" || name.endsWith("_at") ? fullTime(value) : value;
 }
 
+function fieldsOf({ first_name, last_name, tags, properties }: Contact) {
+  return {
+    first_name: (first_name ?? "").trim(),
+    last_name: (last_name ?? "").trim(),
+    tags: tags.join(", ").trim(),
+    properties: JSON.stringify(properties, null, 2),
+  };
+}
+
 function Edit({
   contact,
   path,
@@ -132,21 +141,17 @@ function Edit({
   onDone(): Promise<unknown>;
   onClose(): void;
 }) {
-  const [given] = useState(() => ({
-    first: (contact.first_name ?? "").trim(),
-    last: (contact.last_name ?? "").trim(),
-    tags: contact.tags.join(", ").trim(),
-    properties: JSON.stringify(contact.properties, null, 2),
-  }));
+  const { before, changesTo } = useChanges(fieldsOf(contact), async () => fieldsOf(await get<Contact>(path)));
   const save = async (fields: FormData) => {
-    const [first, last] = [textOf(fields, "first_name"), textOf(fields, "last_name")];
-    const [typedTags, typedProperties] = [textOf(fields, "tags"), textOf(fields, "properties")];
-    // what is left as it was is not sent: somebody else may have changed it, and a tag may have a comma in it
+    const given = { first_name: "", last_name: "", tags: "", properties: "" };
+    for (const name of Object.keys(given) as (keyof typeof given)[]) given[name] = textOf(fields, name);
+    // what is left as it was is not sent, also since a tag may have a comma in it
+    const { first_name, last_name, tags, properties } = await changesTo(given);
     await call("PATCH", path, {
-      ...(first !== given.first && { first_name: first || null }),
-      ...(last !== given.last && { last_name: last || null }),
-      ...(typedTags !== given.tags && { tags: tagsIn(typedTags) }),
-      ...(typedProperties !== given.properties && { properties: objectIn("Properties", typedProperties) }),
+      ...(first_name !== undefined && { first_name: first_name || null }),
+      ...(last_name !== undefined && { last_name: last_name || null }),
+      ...(tags !== undefined && { tags: tagsIn(tags) }),
+      ...(properties !== undefined && { properties: objectIn("Properties", properties) }),
     });
     await onDone();
     onClose();
@@ -155,11 +160,11 @@ function Edit({
     <Dialog title="Edit contact" onClose={onClose}>
       <Form button="Save" onSubmit={save}>
         <div class="fields-row">
-          <Text label="First name" name="first_name" isOptional value={given.first} />
-          <Text label="Last name" name="last_name" isOptional value={given.last} />
+          <Text label="First name" name="first_name" isOptional value={before.first_name} />
+          <Text label="Last name" name="last_name" isOptional value={before.last_name} />
         </div>
-        <Text label="Tags" name="tags" isOptional hint="Separated by commas." value={given.tags} />
-        <Area label="Properties" name="properties" value={given.properties} hint="As JSON." />
+        <Text label="Tags" name="tags" isOptional hint="Separated by commas." value={before.tags} />
+        <Area label="Properties" name="properties" value={before.properties} hint="As JSON." />
       </Form>
     </Dialog>
   );

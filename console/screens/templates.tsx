@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
-import { CallError, call, get } from "../call.ts";
+import { CallError, call, get, inquire } from "../call.ts";
 import { dropDrafts, hasDraft, useDraft } from "../draft.ts";
-import { useGet, useOnceKeys } from "../hooks.ts";
+import { useChanges, useGet, useOnceKeys } from "../hooks.ts";
 import { Badge, Card, Code, Empty, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Diff } from "../parts/diff.tsx";
 import { Discard, Editor, JsonField, Leftover, Overtaken, objectIn, unseen } from "../parts/editor.tsx";
@@ -206,28 +206,37 @@ function asTyped(text: string | null): string {
   return (text ?? "").replaceAll("\r\n", "\n");
 }
 
+function detailsOf({ name, from, text }: Template) {
+  return { name: name.trim(), from: (from ?? "").trim(), plain_text: asTyped(text) };
+}
+
 type DetailsOf = { template: Template; onSaved(): Promise<unknown>; onClose(): void };
 
 /** What is no draft: it is saved by a button of its own. */
 function Details({ template, onSaved, onClose }: DetailsOf) {
+  const path = `v1/templates/${template.id}`;
+  const { before, changesTo } = useChanges(detailsOf(template), async () =>
+    detailsOf(await get<Template>(path)),
+  );
   const save = async (fields: FormData) => {
-    const [name, from, text] = [textOf(fields, "name"), textOf(fields, "from"), String(fields.get("text"))];
-    await call("PATCH", `v1/templates/${template.id}`, {
-      ...(name !== template.name && { name }),
-      ...(from !== (template.from ?? "") && { from }),
-      ...(text !== asTyped(template.text) && { text }),
+    const changes = await changesTo({
+      ...{ name: textOf(fields, "name"), from: textOf(fields, "from") },
+      plain_text: asTyped(String(fields.get("text"))),
     });
+    const { plain_text, ...rest } = changes;
+    if (Object.keys(changes).length > 0)
+      await call("PATCH", path, { ...rest, ...(plain_text !== undefined && { text: plain_text }) });
     await onSaved();
     onClose();
   };
   return (
     <Dialog title="Details" onClose={onClose}>
       <Form button="Save" onSubmit={save}>
-        <Text label="Name" name="name" value={template.name} />
+        <Text label="Name" name="name" value={before.name} />
         <Text
           label="From"
           name="from"
-          value={template.from ?? ""}
+          value={before.from}
           isOptional
           placeholder="Shop <orders@example.com>"
           hint="For requests that name no sender."
@@ -235,7 +244,7 @@ function Details({ template, onSaved, onClose }: DetailsOf) {
         <Area
           label="Plain text"
           name="text"
-          value={template.text ?? ""}
+          value={before.plain_text}
           isOptional
           hint={
             template.text === null
@@ -325,7 +334,7 @@ function useRendering(html: string, subject: string, variables: string) {
     const timer = setTimeout(async () => {
       try {
         const values = objectIn("Variables of the preview", variables);
-        const made = await call<Rendering>("POST", "templates/render", { html, subject, variables: values });
+        const made = await inquire<Rendering>("templates/render", { html, subject, variables: values });
         if (!isCurrent) return;
         setRendering(made);
         setFault(null);
