@@ -1,5 +1,8 @@
+import { changeInWords } from "../changes.ts";
 import { Badge, Empty, Screen, Time } from "../parts/bits.tsx";
-import { isIn, List } from "../parts/list.tsx";
+import { isIn, List, type RowFilter } from "../parts/list.tsx";
+import type { Column } from "../parts/table.tsx";
+import { capital } from "../words.ts";
 
 type Change = {
   id: string;
@@ -11,97 +14,99 @@ type Change = {
   status: number | null;
 };
 
-/** The calls that matter most; others are shown as they were made. */
-const WORDS: Record<string, string> = {
-  "POST session": "signed in",
-  "DELETE session": "signed out",
-  "DELETE sessions": "signed out everywhere",
-  "POST reset/confirm": "chose a new password by mail",
-  "POST keys": "created a key",
-  "DELETE keys/{id}": "revoked a key",
-  "POST members": "invited somebody",
-  "PATCH members/{id}": "changed a role",
-  "DELETE members/{id}": "removed a member",
-  "DELETE invitations/{id}": "withdrew an invitation",
-  "POST invitation/accept": "joined",
-  "POST password": "changed the password",
-  "POST totp": "turned the second factor on",
-  "DELETE totp": "turned the second factor off",
-};
 const TELLING = ["name", "email", "role", "destination", "domain", "endpoint", "subject", "reason"];
 
 export function AuditScreen() {
   return (
     <Screen title="Audit log" intro="Every change that somebody made in the console.">
-      <List<Change>
-        label="changes"
+      <Changes
         path="audit"
-        rowFilters={[
-          { name: "who", label: "By", holds: ({ account }, value) => isIn(value, account?.email) },
-          {
-            name: "what",
-            label: "Find",
-            holds: ({ action, subject, detail }, value) =>
-              isIn(value, WORDS[action], action, subject, say(detail)),
-          },
-        ]}
-        columns={[
-          {
-            name: "Who",
-            wide: true,
-            cell: ({ account }) => <Who account={account} />,
-            csv: ({ account }) => account?.email,
-          },
-          {
-            name: "What",
-            cell: ({ action, account }) => (
-              <>
-                {WORDS[action] ?? action}
-                <span class="narrow muted small-text">
-                  <Who account={account} />
-                </span>
-              </>
-            ),
-            csv: ({ action }) => action,
-          },
-          {
-            name: "Id",
-            wide: true,
-            cell: ({ subject }) =>
-              subject && (
-                <code class="ellipsis" title={subject}>
-                  {subject.slice(-12)}
-                </code>
-              ),
-            csv: ({ subject }) => subject,
-          },
-          {
-            name: "Detail",
-            wide: true,
-            cell: ({ detail }) => <span class="reply">{shortly(detail)}</span>,
-            csv: ({ detail }) => say(detail),
-          },
-          {
-            name: "Status",
-            cell: ({ status }) => (
-              <Badge
-                state="answer"
-                words={status === null ? "unknown" : String(status)}
-                tone={status !== null && status < 400 ? "good" : "bad"}
-              />
-            ),
-            csv: ({ status }) => status,
-          },
-          { name: "When", numeric: true, cell: ({ at }) => <Time at={at} />, csv: ({ at }) => at },
-        ]}
-        empty={
-          <Empty title="Nobody has changed anything yet">
-            <p>Creating a key, inviting somebody or undoing a suppression shows here, with who did it.</p>
-          </Empty>
-        }
+        empty="Creating a key, inviting somebody or undoing a suppression shows here, with who did it."
       />
     </Screen>
   );
+}
+
+export function Changes({ path, empty }: { path: string; empty: string }) {
+  return (
+    <List<Change>
+      label="changes"
+      path={path}
+      rowFilters={FILTERS}
+      columns={COLUMNS}
+      exported={[...COLUMNS, { name: "Call", cell: () => null, csv: ({ action }) => action }]}
+      empty={
+        <Empty title="Nobody has changed anything yet">
+          <p>{empty}</p>
+        </Empty>
+      }
+    />
+  );
+}
+
+const FILTERS: readonly RowFilter<Change>[] = [
+  { name: "who", label: "By", holds: ({ account }, value) => isIn(value, account?.email) },
+  {
+    name: "what",
+    label: "Find",
+    holds: ({ action, subject, detail }, value) =>
+      isIn(value, changeInWords(action), action, subject, say(detail)),
+  },
+];
+
+const COLUMNS: readonly Column<Change>[] = [
+  {
+    name: "Who",
+    wide: true,
+    cell: ({ account }) => <Who account={account} />,
+    csv: ({ account }) => account?.email,
+  },
+  {
+    name: "What",
+    cell: ({ action, account }) => (
+      <>
+        {capital(changeInWords(action))}
+        <span class="narrow muted small-text">
+          <Who account={account} />
+        </span>
+      </>
+    ),
+    csv: ({ action }) => changeInWords(action),
+  },
+  {
+    name: "Id",
+    wide: true,
+    cell: ({ subject }) =>
+      subject && (
+        <code class="ellipsis" title={subject}>
+          {subject.slice(-12)}
+        </code>
+      ),
+    csv: ({ subject }) => subject,
+  },
+  {
+    name: "Detail",
+    wide: true,
+    cell: ({ detail, action, status }) => (
+      <>
+        <span class="reply">{shortly(detail)}</span>
+        <span class="muted small-text">
+          {action}
+          {status !== null && `: ${status}`}
+        </span>
+      </>
+    ),
+    csv: ({ detail }) => say(detail),
+  },
+  { name: "Status", cell: ({ status }) => <Outcome status={status} />, csv: ({ status }) => status },
+  { name: "When", numeric: true, cell: ({ at }) => <Time at={at} />, csv: ({ at }) => at },
+];
+
+/** Of the answer. */
+function Outcome({ status }: Pick<Change, "status">) {
+  if (status === null) return <Badge state="unknown" tone="warn" />;
+  if (status < 400) return <Badge state="done" tone="good" />;
+  return <Badge state={status < 500 ? "refused" : "failed"} tone="bad" />;
 }
 
 function Who({ account }: Pick<Change, "account">) {

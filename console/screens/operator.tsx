@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { call } from "../call.ts";
+import { call, inquire } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Host, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Confirm, Do, Form, Text, textOf } from "../parts/form.tsx";
@@ -7,6 +7,7 @@ import { List } from "../parts/list.tsx";
 import { Table } from "../parts/table.tsx";
 import { refine, usePlace } from "../place.ts";
 import { capital, count } from "../words.ts";
+import { Changes } from "./audit.tsx";
 import { Holds, type OperatorAsked, OperatorButtons, OperatorDialog } from "./queue.tsx";
 
 type WorkspaceItem = {
@@ -32,6 +33,7 @@ const TABS = [
   { id: "workspaces", name: "Workspaces" },
   { id: "find", name: "Find mail" },
   { id: "queue", name: "Queue of all" },
+  { id: "changes", name: "Audit log" },
 ];
 
 export function OperatorScreen() {
@@ -43,6 +45,9 @@ export function OperatorScreen() {
       {chosen === "workspaces" && <Workspaces />}
       {chosen === "find" && <Find />}
       {chosen === "queue" && <WholeQueue />}
+      {chosen === "changes" && (
+        <Changes path="operator/audit" empty="What operators change shows here, with who did it." />
+      )}
     </Screen>
   );
 }
@@ -126,7 +131,7 @@ function Workspaces() {
 function Find() {
   const [found, setFound] = useState<Found[] | null>(null);
   const find = async (fields: FormData) => {
-    setFound((await call<{ data: Found[] }>("POST", "operator/find", { what: textOf(fields, "what") })).data);
+    setFound((await inquire<{ data: Found[] }>("operator/find", { what: textOf(fields, "what") })).data);
   };
   return (
     <Card>

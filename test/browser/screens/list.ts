@@ -70,6 +70,7 @@ export function screensOf({ places }: Shop): Screen[] {
     { name: "contact", path: `/audiences/${places.audience}`, act: openFirst },
     { name: "caught", path: "/mailbox", act: openFirst },
     { name: "operator-find", path: "/operator?tab=find" },
+    { name: "operator-audit", path: "/operator?tab=changes" },
     { name: "reference", path: "/../docs" },
     { name: "reference-emails", path: "/../docs/api/emails" },
     { name: "reference-errors", path: "/../docs/errors" },
