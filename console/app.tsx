@@ -1,19 +1,21 @@
 /** Sign-in first, then the shell with a screen in it. */
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { type Dispatch, type StateUpdater, useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { actAs, type CallError, call, get } from "./call.ts";
-import { draftsAreOf, forgetDrafts, hasDrafts } from "./draft.ts";
+import { draftsAreOf, forgetDrafts, hasDrafts, isHeldInDialog } from "./draft.ts";
 import { keep, kept } from "./kept.ts";
 import { listen } from "./live.ts";
 import { Refusal, Skeleton } from "./parts/bits.tsx";
 import { Boundary } from "./parts/boundary.tsx";
 import { Confirm } from "./parts/form.tsx";
+import { type Secret, ShownOnce } from "./parts/once.tsx";
 import { refine, usePlace, WORKSPACE } from "./place.ts";
 import { Door } from "./screens/door.tsx";
 import { AcceptInvitation } from "./screens/invitation.tsx";
 import { ResetPassword } from "./screens/reset.tsx";
 import { SignIn } from "./screens/signin.tsx";
 import { screenAt } from "./screens.tsx";
-import { ConsoleContext, type Session, type Workspace } from "./session.ts";
+import { type Console, ConsoleContext, type Session, type Workspace } from "./session.ts";
 import { Shell } from "./shell.tsx";
 
 const LAST_WORKSPACE = "workspace";
@@ -29,15 +31,12 @@ export function App() {
   const [fault, setFault] = useState<string | null>(null);
   const [hasEnded, setEnded] = useState(false);
   const [isAsked, ask] = useState(false);
-  const askedAt = useRef(0);
   /** The token of the session that is being signed out of. */
   const leaving = useRef<string | null>(null);
-  const onOutdated = () => {
-    if (!session || Date.now() - askedAt.current < OUTDATED_EVERY_MS) return;
-    askedAt.current = Date.now();
-    get<Session>("session").then(setSession, () => {}); // whoever was refused is told why already
-  };
+  /** Whose page is there: nothing of it can be seen or used while they have to sign in again. */
+  const shown = useRef<Session | null>(null);
   if (session) draftsAreOf(session.account.id);
+  const onOutdated = useRenewal(setSession);
   // before any screen asks for anything
   actAs(
     { workspaceId: workspace?.id ?? null, csrf: session?.csrf ?? "" },
@@ -67,14 +66,14 @@ export function App() {
   }, []);
   useEffect(() => void renew(), [renew]);
   useEffect(() => {
-    const shown = ({ persisted }: PageTransitionEvent) => {
+    const shownAgain = ({ persisted }: PageTransitionEvent) => {
       if (!persisted) return;
       // somebody went back to a page that the browser kept: the session may have ended, or be another's
       setSession(undefined);
       void renew();
     };
-    addEventListener("pageshow", shown);
-    return () => removeEventListener("pageshow", shown);
+    addEventListener("pageshow", shownAgain);
+    return () => removeEventListener("pageshow", shownAgain);
   }, [renew]);
 
   const workspaceId = workspace?.id;
@@ -84,9 +83,6 @@ export function App() {
     return listen(workspaceId);
   }, [workspaceId]);
 
-  if (error) return <Away error={error} onAgain={renew} />;
-  if (session === undefined) return <Skeleton lines={4} />;
-  if (path === "/reset") return <ResetPassword />;
   const leave = async (ended: "session" | "sessions") => {
     leaving.current = session?.csrf ?? null;
     try {
@@ -100,29 +96,99 @@ export function App() {
     }
     setFault(null);
     forgetDrafts();
+    shown.current = null;
     setEnded(false);
     setSession(null);
   };
   const end = () => leave("session").catch(({ message }: Error) => setFault(message));
   const signOutEverywhere = () => leave("sessions");
   const signOut = async () => (hasDrafts() ? ask(true) : end());
-  if (path === "/invite")
-    return <AcceptInvitation session={session} fault={fault} onAccepted={renew} onSignOut={end} />;
-  if (session === null) return <SignIn hasEnded={hasEnded} onSignedIn={renew} />;
-  const choose = (id: string) => refine({ [WORKSPACE]: id });
+
+  /** What stands before the page. */
+  const door = () => {
+    if (error) return <Away error={error} onAgain={renew} />;
+    if (session === undefined) return <Skeleton lines={4} />;
+    if (path === "/reset") return <ResetPassword />;
+    if (path === "/invite")
+      return <AcceptInvitation session={session} fault={fault} onAccepted={renew} onSignOut={end} />;
+    return session === null ? <SignIn hasEnded={hasEnded} onSignedIn={renew} /> : null;
+  };
+  const before = door();
+  if (!before) shown.current = session ?? null;
+  else if (!isHeldInDialog()) shown.current = null;
+  const of = shown.current;
   return (
-    <ConsoleContext.Provider value={{ session, workspace, choose, renew, signOut, signOutEverywhere }}>
-      {/* another workspace is another page: nothing of the one before stays on it */}
-      <Shell key={workspaceId} fault={fault}>
-        <Boundary key={path}>{screenAt(path)}</Boundary>
-      </Shell>
-      {isAsked && (
-        <Confirm title="Sign out?" button="Sign out" onConfirm={end} onClose={() => ask(false)}>
-          What was typed and not saved is discarded.
-        </Confirm>
+    <>
+      {of && (
+        <Page
+          // what is typed or shown once in a dialog is for the same person only
+          key={of.account.id}
+          session={of}
+          workspace={workspaceOf(of, query.get(WORKSPACE))}
+          isAway={before !== null}
+          {...{ path, fault, renew, signOut, signOutEverywhere }}
+        >
+          {isAsked && (
+            <Confirm title="Sign out?" button="Sign out" onConfirm={end} onClose={() => ask(false)}>
+              What was typed and not saved is discarded.
+            </Confirm>
+          )}
+        </Page>
       )}
+      {before}
+    </>
+  );
+}
+
+type PageProps = Omit<Console, "choose" | "showOnce"> & {
+  path: string;
+  fault: string | null;
+  children: ComponentChildren;
+};
+
+/** `children`: dialogs that are of no screen. */
+function Page({ path, fault, children, ...parts }: PageProps) {
+  const [secrets, setSecrets] = useState<readonly Secret[]>([]);
+  const [secret] = secrets;
+  const choose = (id: string) => refine({ [WORKSPACE]: id });
+  const showOnce = (made: Secret) => setSecrets((before) => [...before, made]);
+  return (
+    <ConsoleContext.Provider value={{ ...parts, choose, showOnce }}>
+      <div hidden={parts.isAway}>
+        {/* another workspace is another page: nothing of the one before stays on it */}
+        <Shell key={parts.workspace?.id} fault={fault}>
+          <Boundary key={path}>{screenAt(path)}</Boundary>
+        </Shell>
+        {children}
+        {/* of no screen, since it is there until somebody has it: to go back takes nothing of it */}
+        {secret && (
+          <ShownOnce key={secret.secret} {...secret} onClose={() => setSecrets((all) => all.slice(1))} />
+        )}
+      </div>
     </ConsoleContext.Provider>
   );
+}
+
+/**
+ * Asks again who is signed in, as what is known of them may no longer hold: at once, and then once a second.
+ * No refusal is left out, since the answer to an earlier one may be older than what it is about.
+ */
+function useRenewal(set: Dispatch<StateUpdater<Session | null | undefined>>): () => void {
+  const timer = useRef<ReturnType<typeof setTimeout> | null>(null);
+  const askedAt = useRef(0);
+  return () => {
+    if (timer.current !== null) return;
+    const renew = () => {
+      timer.current = null;
+      askedAt.current = Date.now();
+      get<Session>("session").then(
+        // whoever has signed out meanwhile stays out
+        (now) => set((before) => (before ? now : before)),
+        () => {}, // whoever was refused is told why already
+      );
+    };
+    timer.current = setTimeout(renew, Math.max(0, askedAt.current + OUTDATED_EVERY_MS - Date.now()));
+  };
 }
 
 function Away({ error, onAgain }: { error: string; onAgain(): Promise<void> }) {

@@ -1,9 +1,11 @@
 /**
  * What somebody has typed and not saved, for as long as the page is there: another screen, or signing in
  * again after the session has ended, takes nothing of it. To leave the page the browser asks first. What is
- * typed in a dialog goes with it: it is asked for before somebody leaves, or goes back.
+ * typed in a dialog goes with it: it is asked for before somebody leaves, or goes back, and the dialog waits
+ * behind the sign-in for whoever signs in again.
  */
 import { useLayoutEffect, useState } from "preact/hooks";
+import { isSignedIn } from "./call.ts";
 
 /** `base` is what the server had when the first letter was typed, `sent` what it was told to save last. */
 type Typed = { text: string; base: string; sent?: string };
@@ -11,31 +13,37 @@ const ofAccounts = new Map<string, Map<string, Typed>>();
 /** Of whoever is signed in, or was before the session ended. */
 let drafts = new Map<string, Typed>();
 
-/** In a dialog: it goes with its screen, and what is typed there goes with it. */
-export type Typing = { isThere(): boolean; ask(): void };
-const dialogs = new Set<Typing>();
+/** A dialog goes with its screen, and with it what is typed or shown there. */
+export type Holding = { isHeld(): boolean; ask(): void };
+const dialogs = new Set<Holding>();
 
 /** Until the answer is called. */
-export function holdTyping(typing: Typing): () => void {
-  dialogs.add(typing);
-  return () => void dialogs.delete(typing);
+export function holdDialog(dialog: Holding): () => void {
+  dialogs.add(dialog);
+  return () => void dialogs.delete(dialog);
 }
 
-function typedInDialogs(): Typing[] {
-  return [...dialogs].filter(({ isThere }) => isThere());
+function heldDialogs(): Holding[] {
+  return [...dialogs].filter(({ isHeld }) => isHeld());
+}
+
+/** Whether something would be lost with a dialog that is open. */
+export function isHeldInDialog(): boolean {
+  return heldDialogs().length > 0;
 }
 
 addEventListener("beforeunload", (event) => {
-  if (drafts.size > 0 || typedInDialogs().length > 0) event.preventDefault();
+  if (drafts.size > 0 || isHeldInDialog()) event.preventDefault();
 });
 // not every browser has it, and none lets a page keep somebody who goes back twice
 if ("navigation" in window)
   navigation.addEventListener("navigate", (event) => {
     if (event.navigationType !== "traverse" || !event.cancelable) return;
-    const typed = typedInDialogs();
-    if (typed.length === 0) return;
+    const held = heldDialogs();
+    if (held.length === 0) return;
     event.preventDefault();
-    for (const { ask } of typed) ask();
+    // behind the sign-in nobody could answer
+    if (isSignedIn()) for (const { ask } of held) ask();
   });
 
 /** The next person at this page starts with what is saved. */

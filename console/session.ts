@@ -1,6 +1,7 @@
 /** Who is signed in, and in which workspace. */
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
+import type { Secret } from "./parts/once.tsx";
 
 export type Role = "owner" | "admin" | "member";
 export type Workspace = { id: string; name: string; plan: string; role: Role; is_suspended: boolean };
@@ -24,12 +25,16 @@ export function apart({ id, name }: Workspace, all: readonly Workspace[]): strin
 export type Console = {
   session: Session;
   workspace: Workspace | null;
+  /** The session has ended, and the page waits behind the sign-in. */
+  isAway: boolean;
   choose(workspaceId: string): void;
   /** Takes what a call answered, or asks again. */
   renew(session?: Session): Promise<void>;
   signOut(): Promise<void>;
   /** Ends every session of the account, without a question. A refusal is thrown. */
   signOutEverywhere(): Promise<void>;
+  /** What nobody can see again, on whatever screen they are by then. */
+  showOnce(secret: Secret): void;
 };
 
 export const ConsoleContext = createContext<Console | null>(null);

@@ -1,6 +1,7 @@
 /** What surrounds every screen: navigation, workspace switcher, palette, theme, sign-out. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { isSignedIn } from "./call.ts";
 import { Palette } from "./palette.tsx";
 import { Empty, Refusal } from "./parts/bits.tsx";
 import { BASE, usePlace } from "./place.ts";
@@ -32,6 +33,8 @@ export function Shell({ fault, children }: { fault: string | null; children: Com
       if (event.key?.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
       // AltGr is Control and Alt, and writes a letter on some keyboards
       if (event.altKey || event.shiftKey) return;
+      // the page may wait behind the sign-in
+      if (!isSignedIn()) return;
       event.preventDefault();
       // to go elsewhere would take a dialog along, with what is typed or shown once in it
       if (!document.querySelector("dialog[open]")) setPaletteOpen(true);

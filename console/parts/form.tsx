@@ -1,8 +1,9 @@
 /** Forms: labelled fields, one button that says what it does, refusals in the server's words. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { holdTyping } from "../draft.ts";
+import { holdDialog } from "../draft.ts";
 import { useAction } from "../hooks.ts";
+import { useConsole } from "../session.ts";
 import { Refusal } from "./bits.tsx";
 
 export function Field({
@@ -121,6 +122,7 @@ export function Choice({
   value?: string;
   onChange?(value: string): void;
 }) {
+  const [first] = useState(value);
   return (
     <Field label={label} hint={hint}>
       {(id) => (
@@ -128,6 +130,7 @@ export function Choice({
           id={id}
           name={name}
           value={value}
+          data-first={first}
           onChange={({ currentTarget }) => onChange?.(currentTarget.value)}
         >
           {options.map((option) => (
@@ -216,53 +219,64 @@ export function maybe(fields: FormData, name: string): string | undefined {
 /** Who had the focus before a dialog that another one has just replaced. */
 let openedBy: HTMLElement | null = null;
 
+/** What is asked before a dialog closes that holds something. */
+export type Loss = { title: string; button: string; words: string };
+const CHANGES_LOST: Loss = {
+  title: "Discard your changes?",
+  button: "Discard",
+  words: "They are not saved.",
+};
+
 export function Dialog({
   title,
   onClose,
+  loss = null,
   children,
 }: {
   title: string;
   onClose(): void;
+  /** Of what it shows. Without it only changed fields are asked about. */
+  loss?: Loss | null;
   children: ComponentChildren;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useLayoutEffect(() => {
-    const before = openedBy ?? (document.activeElement as HTMLElement | null);
-    openedBy = null;
-    dialog.current?.showModal();
-    dialog.current?.querySelector<HTMLElement>("form input, form select, form textarea, input")?.focus();
-    // to close it would tell `onClose`, also when another dialog takes its place
-    return () => {
-      openedBy ??= before; // a dialog on top of this one goes after it
-      // nothing outside takes the focus while the dialog is there, as it still is now
-      queueMicrotask(() => {
-        openedBy?.focus();
-        openedBy = null;
-      });
-    };
-  }, []);
+  const { isAway } = useConsole();
+  useFocusBefore();
   // what a form is answered may be shown only once, such as a key
-  const isBusy = () => dialog.current?.querySelector("form[aria-busy=true]") !== null;
-  const typedIn = useRef(new Set<EventTarget | null>());
+  const isBusy = () => dialog.current?.querySelector("form[aria-busy=true]") != null;
+  const touched = useRef(new Set<EventTarget | null>());
   const [isAsked, ask] = useState(false);
-  const isTyped = () => [...typedIn.current].some((field) => isChangedText(field, dialog.current));
+  const isLost = () =>
+    loss !== null || [...touched.current].some((field) => isChanged(field, dialog.current));
   /** Whether it stays, for now. */
   const isKept = () => {
-    const isStaying = isTyped();
+    const isStaying = isLost();
     if (isStaying && !isBusy()) ask(true);
     return isStaying || isBusy();
   };
-  useEffect(() => holdTyping({ isThere: isTyped, ask: isKept }), []);
+  useLayoutEffect(() => {
+    if (isAway) {
+      // one that is open would take the keyboard from the sign-in, although nobody sees it
+      ask(false);
+      dialog.current?.close();
+      return;
+    }
+    dialog.current?.showModal();
+    dialog.current?.querySelector<HTMLElement>("form input, form select, form textarea, input")?.focus();
+  }, [isAway]);
+  useEffect(() => holdDialog({ isHeld: () => isLost() || isBusy(), ask: isKept }), []);
   const cancel = (event: Event) => {
     if (isKept()) event.preventDefault();
     else onClose();
   };
   // a browser lets a page cancel one Escape only, and closes the dialog at the next
   const closed = () => {
+    if (isAway) return;
     if (isKept()) dialog.current?.showModal();
     else onClose();
   };
+  const { title: question, button, words } = loss ?? CHANGES_LOST;
   return (
     <>
       <dialog
@@ -270,7 +284,7 @@ export function Dialog({
         aria-labelledby={id}
         onCancel={cancel}
         onClose={closed}
-        onInput={({ target }) => void typedIn.current.add(target)}
+        onInput={({ target }) => void touched.current.add(target)}
       >
         <header>
           <h2 id={id}>{title}</h2>
@@ -282,22 +296,44 @@ export function Dialog({
       </dialog>
       {isAsked && (
         <Confirm
-          title="Discard what was typed?"
-          button="Discard"
+          title={question}
+          button={button}
           onConfirm={async () => onClose()}
           onClose={() => ask(false)}
         >
-          It is not saved.
+          {words}
         </Confirm>
       )}
     </>
   );
 }
 
-/** Text that somebody has typed, and that is still there: a dialog may show something else by now. */
-function isChangedText(field: EventTarget | null, dialog: HTMLElement | null): boolean {
+/** Whoever had the focus before a dialog has it again after. */
+function useFocusBefore(): void {
+  useLayoutEffect(() => {
+    const before = openedBy ?? (document.activeElement as HTMLElement | null);
+    openedBy = null;
+    // to close it would tell `onClose`, also when another dialog takes its place
+    return () => {
+      openedBy ??= before; // a dialog on top of this one goes after it
+      // nothing outside takes the focus while the dialog is there, as it still is now
+      queueMicrotask(() => {
+        openedBy?.focus();
+        openedBy = null;
+      });
+    };
+  }, []);
+}
+
+/** By somebody, in a field that is still there: a dialog may show something else by now. */
+function isChanged(field: EventTarget | null, dialog: HTMLElement | null): boolean {
+  if (!(field instanceof Node && dialog?.contains(field))) return false;
+  if (field instanceof HTMLSelectElement)
+    return field.value !== (field.dataset.first ?? field.options[0]?.value);
+  if (field instanceof HTMLInputElement && field.type === "checkbox")
+    return field.checked !== field.defaultChecked;
   const isText = field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement;
-  return isText && dialog?.contains(field) === true && field.value !== field.defaultValue;
+  return isText && field.value !== field.defaultValue;
 }
 
 /** Asks before something that cannot be taken back, and says what will happen. */

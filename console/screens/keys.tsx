@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
 import { call, withQuery } from "../call.ts";
 import { useGet } from "../hooks.ts";
-import { Badge, Code, Copy, Empty, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
-import { Check, Choice, Confirm, Dialog, Field, Form, Text, textOf } from "../parts/form.tsx";
+import { Badge, Empty, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
+import { Check, Choice, Confirm, Dialog, Form, Text, textOf } from "../parts/form.tsx";
 import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
 import type { Column } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
@@ -173,9 +173,8 @@ function CreateKey({
   onClose(): void;
 }) {
   const { data: audiences } = useGet<ListOf<AudienceItem>>("v1/audiences?limit=100");
+  const { session, showOnce } = useConsole();
   const [preset, setPreset] = useState("sending");
-  const [made, setMade] = useState<NewKey | null>(null);
-  if (made) return <ShownOnce made={made} onClose={onClose} />;
   const create = async (fields: FormData) => {
     const audience_ids = fields.getAll("audience");
     const wanted = preset === OWN_CHOICE ? { permissions: fields.getAll("permission") } : { preset };
@@ -184,7 +183,13 @@ function CreateKey({
       ...wanted,
       ...(audience_ids.length > 0 && { audience_ids }),
     };
-    setMade(await call<NewKey>("POST", "keys", body));
+    const { key, name, permissions } = await call<NewKey>("POST", "keys", body);
+    const maySend = permissions.some((one) => one === "full" || one === "emails:send");
+    onClose();
+    showOnce({
+      ...{ title: "Your new key", label: name, noun: "key", secret: key },
+      ...(maySend && { trial: sendingCurl(session.base_url, key) }),
+    });
     await onCreated();
   };
   const presets = [
@@ -242,40 +247,6 @@ function Checks({
       ))}
       {hint && <p class="hint">{hint}</p>}
     </fieldset>
-  );
-}
-
-function ShownOnce({ made, onClose }: { made: NewKey; onClose(): void }) {
-  const { session } = useConsole();
-  return (
-    <Dialog title="Your new key" onClose={onClose}>
-      <p>
-        <strong>Copy it now.</strong> It is not shown again.
-      </p>
-      <Field label={made.name}>
-        {(id) => (
-          <input
-            id={id}
-            class="secret"
-            readOnly
-            value={made.key}
-            onFocus={({ currentTarget }) => currentTarget.select()}
-          />
-        )}
-      </Field>
-      <div class="buttons">
-        <Copy name="Copy the key" text={made.key} />
-        <button type="button" class="primary" onClick={onClose}>
-          I have stored it
-        </button>
-      </div>
-      {made.permissions.some((one) => one === "full" || one === "emails:send") && (
-        <>
-          <p class="muted">Try it:</p>
-          <Code label="A command that sends an e-mail" text={sendingCurl(session.base_url, made.key)} />
-        </>
-      )}
-    </Dialog>
   );
 }
 

@@ -1,24 +1,13 @@
 import { useState } from "preact/hooks";
 import { EVENT_TYPES } from "../../src/rules/webhook.ts";
-import { call } from "../call.ts";
-import { useGet } from "../hooks.ts";
-import {
-  Badge,
-  Card,
-  Code,
-  Copy,
-  Empty,
-  Facts,
-  Refusal,
-  Screen,
-  Skeleton,
-  Tabs,
-  Time,
-} from "../parts/bits.tsx";
-import { Check, Confirm, Dialog, Do, Field, Form, Text, textOf } from "../parts/form.tsx";
+import { call, get } from "../call.ts";
+import { useChanges, useGet } from "../hooks.ts";
+import { Badge, Card, Code, Empty, Facts, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
+import { Check, Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { isIn, List, type RowFilter } from "../parts/list.tsx";
+import type { Secret } from "../parts/once.tsx";
 import { BASE, go, refine, usePlace } from "../place.ts";
-import { useMayManage } from "../session.ts";
+import { useConsole, useMayManage } from "../session.ts";
 import { count, plain } from "../words.ts";
 
 type WebhookItem = {
@@ -50,7 +39,7 @@ type Attempt = {
 };
 type EventItem = { id: string; type: string; created_at: string; status: string };
 type WebhookEvent = EventItem & { payload: unknown };
-type Secret = { id: string; signing_secret: string };
+type Signing = { id: string; signing_secret: string };
 
 export function WebhooksScreen() {
   const [isAdding, setAdding] = useState(false);
@@ -117,12 +106,13 @@ export function WebhooksScreen() {
 }
 
 function Add({ onClose }: { onClose(): void }) {
-  const [made, setMade] = useState<Secret | null>(null);
-  if (made) return <ShowSecret secret={made} onClose={() => go(`/webhooks/${made.id}`)} />;
+  const { showOnce } = useConsole();
   const add = async (fields: FormData) => {
     const events = fields.getAll("event");
     const body = { endpoint: textOf(fields, "endpoint"), ...(events.length > 0 && { events }) };
-    setMade(await call<Secret>("POST", "v1/webhooks", body));
+    const made = await call<Signing>("POST", "v1/webhooks", body);
+    go(`/webhooks/${made.id}`);
+    showOnce(shownOf(made));
   };
   return (
     <Dialog title="Add webhook" onClose={onClose}>
@@ -146,24 +136,11 @@ function EventChecks({ chosen }: { chosen: readonly string[] }) {
   );
 }
 
-function ShowSecret({ secret, onClose }: { secret: Secret; onClose(): void }) {
-  return (
-    <Dialog title="The signing secret" onClose={onClose}>
-      <p>
-        <strong>Copy it now.</strong> It is not shown again. Your server checks with it that a request comes
-        from here.
-      </p>
-      <Field label="Secret">
-        {(id) => <input id={id} class="secret" readOnly value={secret.signing_secret} />}
-      </Field>
-      <div class="buttons">
-        <Copy name="Copy the secret" text={secret.signing_secret} />
-        <button type="button" class="primary" onClick={onClose}>
-          I have stored it
-        </button>
-      </div>
-    </Dialog>
-  );
+function shownOf({ signing_secret }: Signing): Secret {
+  return {
+    ...{ title: "The signing secret", label: "Secret", noun: "secret", secret: signing_secret },
+    words: "Your server checks with it that a request comes from here.",
+  };
 }
 
 type Asked = "edit" | "remove" | "rotate" | "replay" | null;
@@ -173,7 +150,7 @@ export function WebhookScreen({ id }: { id: string }) {
   const { query } = usePlace();
   const mayManage = useMayManage();
   const [asked, ask] = useState<Asked>(null);
-  const [secret, setSecret] = useState<Secret | null>(null);
+  const { showOnce } = useConsole();
   const close = () => ask(null);
   const path = `v1/webhooks/${id}`;
   const shown = query.get("tab") ?? "events";
@@ -183,7 +160,11 @@ export function WebhookScreen({ id }: { id: string }) {
     await call("DELETE", path);
     go("/webhooks");
   };
-  const rotate = async () => setSecret(await call<Secret>("POST", `${path}/signing-secret/rotate`));
+  const rotate = async () => {
+    const made = await call<Signing>("POST", `${path}/signing-secret/rotate`);
+    close();
+    showOnce(shownOf(made));
+  };
   return (
     <Screen
       title="Webhook"
@@ -246,7 +227,6 @@ export function WebhookScreen({ id }: { id: string }) {
           Requests are signed with both secrets for a day, then only with the new one.
         </Confirm>
       )}
-      {secret && <ShowSecret secret={secret} onClose={() => setSecret(null)} />}
     </Screen>
   );
 }
@@ -439,16 +419,19 @@ function Edit({
   onDone(): Promise<unknown>;
   onClose(): void;
 }) {
-  // somebody else may change it meanwhile: what is not touched here stays
-  const [before] = useState(webhook);
+  const path = `v1/webhooks/${webhook.id}`;
+  const { before, changesTo } = useChanges(fieldsOf(webhook), async () => fieldsOf(await get<Webhook>(path)));
   const save = async (fields: FormData) => {
-    const endpoint = textOf(fields, "endpoint");
-    const events = fields.getAll("event").map(String);
+    const chosen = fields.getAll("event").map(String);
+    const { endpoint, events } = await changesTo({
+      endpoint: textOf(fields, "endpoint"),
+      events: inWords(chosen),
+    });
     const changes = {
-      ...(endpoint !== before.endpoint && { endpoint }),
-      ...(!isSameChoice(events, before.events ?? []) && { events: events.length > 0 ? events : null }),
+      ...(endpoint !== undefined && { endpoint }),
+      ...(events !== undefined && { events: chosen.length > 0 ? chosen : null }),
     };
-    if (Object.keys(changes).length > 0) await call("PATCH", `v1/webhooks/${webhook.id}`, changes);
+    if (Object.keys(changes).length > 0) await call("PATCH", path, changes);
     await onDone();
     onClose();
   };
@@ -456,14 +439,19 @@ function Edit({
     <Dialog title="Edit webhook" onClose={onClose}>
       <Form button="Save" onSubmit={save}>
         <Text label="Endpoint" name="endpoint" type="url" value={before.endpoint} />
-        <EventChecks chosen={before.events ?? []} />
+        <EventChecks chosen={before.events.split(", ")} />
       </Form>
     </Dialog>
   );
 }
 
-function isSameChoice(one: readonly string[], other: readonly string[]): boolean {
-  return one.length === other.length && one.every((event) => other.includes(event));
+function fieldsOf({ endpoint, events }: Webhook) {
+  return { endpoint, events: inWords(events ?? []) };
+}
+
+/** Whatever order they were chosen in. */
+function inWords(events: readonly string[]): string {
+  return events.length === 0 ? "all" : [...events].sort().join(", ");
 }
 
 function Replay({ path, onDone, onClose }: { path: string; onDone(): Promise<unknown>; onClose(): void }) {

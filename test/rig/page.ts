@@ -72,8 +72,10 @@ export class Chromium {
 
 /** On the page that asks for it. What comes next is the test's to wait for. */
 export async function signIn(page: Page, email: string, password = PASSWORD): Promise<void> {
-  await page.getByLabel("Email").fill(email);
-  await page.getByLabel("Password").fill(password);
+  // the page of before may wait behind it
+  const door = page.locator(".door");
+  await door.getByLabel("Email").fill(email);
+  await door.getByLabel("Password").fill(password);
   await page.getByRole("button", { name: "Sign in" }).click();
 }
 

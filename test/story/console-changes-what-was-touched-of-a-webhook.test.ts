@@ -55,3 +55,14 @@ inChromium("where nothing was touched nothing changes", async () => {
   await scene.workspace.client.call("PATCH", path, { endpoint: THEIRS, events: ["email.delivered"] });
   expect(await saved()).toMatchObject({ endpoint: THEIRS, events: ["email.delivered"] });
 });
+
+inChromium("what somebody else has changed of the same is told before it is replaced", async () => {
+  const { dialog, path, saved } = await editing();
+  await scene.workspace.client.call("PATCH", path, { endpoint: THEIRS, events: ["email.delivered"] });
+  await dialog.getByLabel("Endpoint").fill(`${OURS}/typed`);
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await dialog.getByRole("alert").getByText(`Endpoint: “${THEIRS}”`).waitFor();
+  expect((await scene.workspace.client.get(path)).body).toMatchObject({ endpoint: THEIRS });
+  expect(await dialog.getByLabel("email.delivered").isChecked()).toBe(true);
+  expect(await saved()).toMatchObject({ endpoint: `${OURS}/typed`, events: ["email.delivered"] });
+});

@@ -125,7 +125,7 @@ inChromium("a dialog with something typed asks before it closes, and gives the k
   await page.goto(`${engine.consoleUrl}/console/templates`);
   await page.getByRole("button", { name: "New template" }).click();
   const dialog = page.getByRole("dialog", { name: "New template" });
-  const question = page.getByRole("dialog", { name: "Discard what was typed?" });
+  const question = page.getByRole("dialog", { name: "Discard your changes?" });
   const name = dialog.getByLabel("Name");
   for (const close of ["Escape", "the button", "Escape twice"]) {
     await name.fill("Order");
@@ -158,7 +158,7 @@ inChromium("a dialog with something typed asks before somebody goes back, or lea
   await page.getByRole("link", { name: "Templates" }).click();
   await page.getByRole("button", { name: "New template" }).click();
   const dialog = page.getByRole("dialog", { name: "New template" });
-  const question = page.getByRole("dialog", { name: "Discard what was typed?" });
+  const question = page.getByRole("dialog", { name: "Discard your changes?" });
   await dialog.getByLabel("Name").fill("Order");
   await page.evaluate("history.back()");
   await question.getByRole("button", { name: "Go back" }).click();
@@ -172,6 +172,82 @@ inChromium("a dialog with something typed asks before somebody goes back, or lea
   await page.getByRole("heading", { level: 1, name: "Emails" }).waitFor();
   await page.reload();
   expect(asked).toHaveLength(1);
+});
+
+inChromium("what was chosen in a dialog is asked about as what was typed is", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  const question = page.getByRole("dialog", { name: "Discard your changes?" });
+  const expectQuestion = async () => {
+    await page.keyboard.press("Escape");
+    await question.getByRole("button", { name: "Go back" }).click();
+    await question.waitFor({ state: "detached" });
+  };
+  await page.goto(`${engine.consoleUrl}/console/keys?new=1`);
+  const dialog = page.getByRole("dialog", { name: "Create API key" });
+  await dialog.getByLabel("Preset").selectOption("own");
+  await expectQuestion();
+  await dialog.getByLabel("emails:send").check();
+  await dialog.getByLabel("Preset").selectOption("sending");
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+
+  await page.getByRole("link", { name: "Audiences" }).click();
+  await page.getByRole("button", { name: "New audience" }).click();
+  const optIn = page.getByLabel("Ask new contacts to confirm");
+  await optIn.check();
+  await expectQuestion();
+  await optIn.uncheck();
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  expect(await question.count()).toBe(0);
+});
+
+inChromium("a dialog is as it was for whoever signs in again after the session has ended", async () => {
+  const { engine, workspace, chromium } = scene;
+  const [{ id, email }, other] = [
+    await person(engine.sql, workspace.id),
+    await person(engine.sql, workspace.id),
+  ];
+  const page = await chromium.page();
+  await page.goto(`${engine.consoleUrl}/console/emails`);
+  await signIn(page, email);
+  await page.getByRole("link", { name: "Webhooks" }).click();
+  await page.getByRole("button", { name: "Add webhook" }).click();
+  const dialog = page.getByRole("dialog", { name: "Add webhook" });
+  const endpoint = dialog.getByLabel("Endpoint");
+  await endpoint.fill("https://hooks.example.net/typed");
+  await dialog.getByLabel("email.bounced").check();
+  const end = async () => {
+    await engine.sql`delete from session where account_id = ${id}`;
+    await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+    await page.getByText(ENDED).waitFor();
+  };
+  await end();
+  expect(await page.title()).toContain("Sign in");
+  expect(await page.getByRole("dialog").count()).toBe(0);
+  // neither key leads on, and to go back takes nothing along
+  await page.keyboard.press("Control+k");
+  await page.keyboard.press("Escape");
+  await page.evaluate("history.back()");
+  await signIn(page, email);
+  await dialog.waitFor();
+  expect(await page.title()).toContain("Webhooks");
+  expect(await endpoint.inputValue()).toBe("https://hooks.example.net/typed");
+  expect(await dialog.getByLabel("email.bounced").isChecked()).toBe(true);
+  await page.getByRole("dialog", { name: "Discard your changes?" }).waitFor({ state: "detached" });
+  await dialog.getByRole("button", { name: "Close" }).click();
+  await page
+    .getByRole("dialog", { name: "Discard your changes?" })
+    .getByText("They are not saved.")
+    .waitFor();
+  await end();
+  await signIn(page, other.email);
+  await page.getByRole("heading", { level: 1, name: "Webhooks" }).waitFor();
+  await page.evaluate(TWO_FRAMES);
+  expect(await page.getByRole("dialog").count()).toBe(0);
+  expect(await page.content()).not.toContain("hooks.example.net/typed");
+  expect(chromium.complaints.splice(0)).toEqual([]);
 });
 
 inChromium("no palette leads away from a dialog, and signs nobody out amid one", async () => {

@@ -80,6 +80,25 @@ inChromium("who leaves a workspace, or is removed from it, no longer stands in i
   await page.getByRole("heading", { level: 1, name: "No workspace" }).waitFor();
 });
 
+inChromium("a refusal that comes right after another one is looked into, too", async () => {
+  const { engine, workspace, chromium } = scene;
+  const { id, email } = await person(engine.sql, workspace.id, "member");
+  const page = await chromium.page();
+  await page.goto(`${engine.consoleUrl}/console/emails`);
+  await signIn(page, email);
+  await page.getByRole("heading", { level: 1, name: "Emails" }).waitFor();
+  // whatever comes now comes within the same second
+  await page.clock.setFixedTime(Date.now());
+  const isLookedInto = page.waitForResponse("**/call/session");
+  await page.evaluate(`
+    history.pushState(null, "", "/console/templates/none");
+    dispatchEvent(new PopStateEvent("popstate"));`);
+  await (await isLookedInto).finished();
+  await engine.sql`delete from member where account_id = ${id}`;
+  await page.getByRole("link", { name: "Usage" }).click();
+  await page.getByRole("heading", { level: 1, name: "No workspace" }).waitFor();
+});
+
 inChromium("an invitation for somebody else says so, and leads into the workspace it is for", async () => {
   const { engine, workspace, chromium } = scene;
   const other = await engine.workspace();
