@@ -1,6 +1,6 @@
 /**
- * The answer to a commit gets lost while somebody makes a key: whoever tries again at once has two. What changes
- * nothing can be tried again.
+ * The answer to a commit gets lost while somebody makes a key: whoever tries again at once has two. What
+ * changes nothing can be tried again.
  */
 import { expect, test } from "vitest";
 import { startEngine } from "../rig/engine.ts";
