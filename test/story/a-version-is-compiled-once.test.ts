@@ -9,8 +9,8 @@ import { type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 /** Compiling all of them takes some seconds of CPU, and a busy machine has a part of one to give. */
 const STORY_MS_MAX = 180_000;
 const READ_MS_MAX = 20_000;
-/** Some 5 MB once compiled. */
-const LARGE = "{{a}}".repeat(4_900);
+/** Nearly all that one may take to compile. */
+const LARGE = "{{a}}".repeat(1_900);
 
 let api: TestApi;
 let ws: TestWorkspace;
@@ -56,9 +56,9 @@ test(
 );
 
 test.each([
-  ["values", `{% cycle ${"1,".repeat(1_900)}1 %}`.repeat(19)],
-  ["conditions", `{% if ${"a and ".repeat(640)}a %}{% endif %}`.repeat(20)],
-  ["statements", `{% liquid\n${"echo a\n".repeat(550)}%}`.repeat(8)],
+  ["values", `{% cycle ${"1,".repeat(1_900)}1 %}`.repeat(4)],
+  ["conditions", `{% if ${"a and ".repeat(640)}a %}{% endif %}`.repeat(4)],
+  ["statements", `{% liquid\n${"echo a\n".repeat(550)}%}`.repeat(5)],
 ])(
   "few are kept of those that take much for their length: %s",
   async (shape, html) => {
@@ -83,7 +83,7 @@ test(
     const compiled = names.filter((name) => !(found.get(name) instanceof TemplateFault));
     expect(found.size).toBe(names.length);
     expect(compiled.length).toBeGreaterThan(0);
-    expect(compiled.length).toBeLessThan(10);
+    expect(compiled.length).toBeLessThan(12);
     expect(compiled).toEqual(names.slice(0, compiled.length));
     const again = await templates.fetch(ws.id, names, new RenderBudget(0));
     expect(names.filter((name) => !(again.get(name) instanceof TemplateFault))).toEqual(compiled);
