@@ -156,7 +156,7 @@ export function addressesIn(text: string, most = ADDRESSES_MAX): string[] {
   const keep = () => {
     const spec = (address ?? name).trim();
     if (found.length >= most)
-      throw new Malformed(`a header may name at most ${ADDRESSES_MAX} addresses in a field`);
+      throw new Malformed(`a header may name at most ${ADDRESSES_MAX} addresses in all fields of one name`);
     if (spec !== "" || address !== null) found.push(written(address === null ? "" : name, spec));
     name = "";
     address = null;

@@ -22,7 +22,7 @@ export type Shelved = Compiled | TemplateFault;
 const KEPT_BYTES_MAX = 32 * 1024 * 1024;
 /** Of sources, each of which may have 1 MB. */
 const READ_MAX = 10;
-/** Measured: 0.2 to 0.8 for a unit of what compiling took. Twice that, for what nobody has measured. */
+/** Measured: 0.4 to 0.7 for a unit of what compiling took. Twice that, for what nobody has measured. */
 const BYTES_PER_UNIT = 1.5;
 
 export class TemplateCache {
