@@ -30,6 +30,16 @@ export function turnIfLate(): Promise<void> | null {
   return performance.now() - roundBegan < WORK_MS ? null : turn();
 }
 
+/** Does the work piece by piece, and lets others have their turn in between. */
+export async function inTurns<T>(work: Generator<void, T>): Promise<T> {
+  for (;;) {
+    const late = turnIfLate();
+    if (late) await late;
+    const { done, value } = work.next();
+    if (done) return value;
+  }
+}
+
 /** Called once for each that waits, and serves the first. */
 function goOn(): void {
   if (roundBegan === null) {

@@ -24,7 +24,7 @@ export async function writeDrafts(
     const late = turnIfLate();
     if (late) await late;
     try {
-      written.push(writeDraft(draft, fill(draft, versions, budget)));
+      written.push(writeDraft(draft, await fill(draft, versions, budget)));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       onRefused(n, error);
@@ -48,18 +48,18 @@ async function fetchVersions(
   }
 }
 
-function fill(
+async function fill(
   { body: { template }, at }: Draft,
   versions: Map<string, Shelved>,
   budget: RenderBudget,
-): RenderedEmail | null {
+): Promise<RenderedEmail | null> {
   if (!template) return null;
   const version = versions.get(template.id);
   if (!version)
     throw refuse("not_found", `The template \`${template.id}\` does not exist (\`${at}template.id\`).`);
   try {
     if (version instanceof TemplateFault) throw version;
-    return renderEmail(version, template.variables ?? {}, budget);
+    return await renderEmail(version, template.variables ?? {}, budget);
   } catch (error) {
     if (!(error instanceof TemplateFault)) throw error;
     if (error.missing === null)

@@ -22,6 +22,7 @@ import { compile } from "../template/compile.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { SOURCE_CHARS_MAX } from "../template/parse.ts";
 import type { VariableUse } from "../template/variables.ts";
+import { turnIfLate } from "../turn.ts";
 import { checker } from "./check.ts";
 import { checkFrom, checkSubject, OneOrMore, replyToOf, SUBJECT_CHARS_MAX } from "./draft.ts";
 import type { Json } from "./json.ts";
@@ -200,7 +201,7 @@ async function put({ reads, clock }: TemplateParts, { caller, params, body }: Ca
   if (!isExternalId(externalId)) throw badName("invalid_parameter", "external_id");
   const given = checkPut(object(body));
   const now = clock.now();
-  const content = contentOf(given, blank(given.name ?? externalId));
+  const content = await contentOf(given, blank(given.name ?? externalId));
   const template = { workspaceId: caller.workspaceId, id: newId(now), externalId };
   const { id, isNew } = await putTemplate(reads, template, content, new Date(now));
   return answer(isNew ? 201 : 200, id);
@@ -210,7 +211,7 @@ async function create({ reads, clock }: TemplateParts, { caller, body }: Call): 
   const given = checkCreate(object(body));
   const externalId = given.alias === undefined ? null : aliasOf(given.alias);
   const now = clock.now();
-  const content = contentOf(given, blank(given.name ?? externalId ?? "Untitled"));
+  const content = await contentOf(given, blank(given.name ?? externalId ?? "Untitled"));
   const template = { workspaceId: caller.workspaceId, id: newId(now), externalId };
   if (!(await insertTemplate(reads, template, content, new Date(now)))) throw taken(externalId ?? "");
   return answer(201, template.id);
@@ -252,7 +253,7 @@ async function remove({ reads }: TemplateParts, { caller, params }: Call): Promi
 }
 
 /** What was given over what is there, compiled to see that it can be sent. */
-function contentOf(given: GivenTemplateFields, last: TemplateContent): TemplateContent {
+async function contentOf(given: GivenTemplateFields, last: TemplateContent): Promise<TemplateContent> {
   const content = {
     name: given.name ?? last.name,
     subject: given.subject === undefined ? last.subject : checkSubject(given.subject, ""),
@@ -262,6 +263,8 @@ function contentOf(given: GivenTemplateFields, last: TemplateContent): TemplateC
     plain: given.text ?? last.plain,
     declared: given.variables === undefined ? last.declared : given.variables.map(declaredOf),
   };
+  const late = turnIfLate();
+  if (late) await late;
   const used = variablesOf(content);
   const isDeclared = new Set(content.declared.map(({ key }) => key));
   return { ...content, variables: [...content.declared, ...used.filter(({ key }) => !isDeclared.has(key))] };

@@ -35,7 +35,7 @@ export async function confirmFromTemplate(
     first_name: owed.firstName,
     last_name: owed.lastName,
   };
-  const { subject, html, text, from, replyTo } = renderEmail(version, variables, new RenderBudget(now));
+  const { subject, html, text, from, replyTo } = await renderEmail(version, variables, new RenderBudget(now));
   if (!html.includes(confirmUrl))
     throw new Error("the confirmation template does not contain {{confirm_url}}");
   if (subject === null || !headerValueOk(subject))

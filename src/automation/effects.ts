@@ -120,7 +120,7 @@ export class Effects {
       const late = turnIfLate();
       if (late) await late;
       const { run } = send.runInHand;
-      const step = this.#write(send, saved);
+      const step = await this.#write(send, saved);
       if ("reason" in step) {
         results.set(run, { result: "skipped", detail: step.reason });
         continue;
@@ -173,13 +173,20 @@ export class Effects {
     }
   }
 
-  #write({ runInHand: { run, event }, move }: SendEffect, saved: ReadonlyMap<string, Shelved>) {
+  async #write({ runInHand: { run, event }, move }: SendEffect, saved: ReadonlyMap<string, Shelved>) {
     const { links, clock, onFault } = this.#parts;
     const { send, contact } = move;
     const template = (send.template !== undefined && saved.get(send.template)) || null;
     try {
       const own = this.#own.of(send);
-      return writeStepEmail(run, send, { contact, event }, { saved: template, own }, links, clock.now());
+      return await writeStepEmail(
+        run,
+        send,
+        { contact, event },
+        { saved: template, own },
+        links,
+        clock.now(),
+      );
     } catch (error) {
       // right when it was applied, under other limits
       if (error instanceof DocumentError) return { reason: error.message };

@@ -18,7 +18,7 @@ import { type Compiled, compile } from "../template/compile.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { EMAIL_UNITS_MAX, REQUEST_UNITS_MAX } from "../template/meter.ts";
 import { RenderBudget, type RenderedEmail, renderEmail } from "../template/render.ts";
-import { turn } from "../turn.ts";
+import { turnIfLate } from "../turn.ts";
 import { type Automation, type AutomationStep, DocumentError, type SendStep } from "./document.ts";
 
 const SUBJECT_CHARS_MAX = 998;
@@ -34,23 +34,23 @@ type WrittenStepEmail = { email: NewEmail; fromDomain: string };
 /** Why a mail was not written; goes into the history of the run. */
 type Unwritten = { reason: string };
 
-export function writeStepEmail(
+export async function writeStepEmail(
   run: ClaimedRun,
   send: SendStep,
   { contact, event }: { contact: Person; event: Happening },
   { saved, own }: StepTexts,
   links: Links,
   now: number,
-): WrittenStepEmail | Unwritten {
+): Promise<WrittenStepEmail | Unwritten> {
   const body = send.template === undefined ? own : saved;
   if (!body) return { reason: `there is no template ${send.template}` };
   const { workspaceId, audienceId, contactId } = run;
   const unsubscribeUrl = links.unsubscribeUrl({ workspaceId, audienceId, contactId });
   const variables = variablesOf(contact, event, unsubscribeUrl);
   const budget = new RenderBudget(now, EMAIL_UNITS_MAX);
-  const filled = rendered(send.template ?? null, body, variables, budget);
+  const filled = await rendered(send.template ?? null, body, variables, budget);
   if ("reason" in filled) return filled;
-  const titled = own && own !== body ? rendered(null, own, variables, budget) : filled;
+  const titled = own && own !== body ? await rendered(null, own, variables, budget) : filled;
   if ("reason" in titled) return titled;
   const from = send.from ?? filled.from;
   const sender = from ? parseMailbox(from) : null;
@@ -114,12 +114,13 @@ export async function checkOwn({ steps }: Automation): Promise<void> {
   let units = 0;
   for (const send of sendsOf(steps)) {
     if (!isOwn(send)) continue;
+    const late = turnIfLate();
+    if (late) await late;
     units += compileSend(send).units;
     if (units > REQUEST_UNITS_MAX)
       throw new DocumentError(
         "The e-mails in the document take too long to parse, all together. Save some as templates.",
       );
-    await turn();
   }
 }
 
@@ -182,15 +183,15 @@ function compileSend({ subject, html, text, from, reply_to }: SendStep): Compile
 }
 
 /** `name` is that of a saved template. */
-function rendered(
+async function rendered(
   name: string | null,
   template: Shelved,
   variables: Record<string, unknown>,
   budget: RenderBudget,
-): RenderedEmail | Unwritten {
+): Promise<RenderedEmail | Unwritten> {
   try {
     if (template instanceof TemplateFault) throw template;
-    return renderEmail(template, variables, budget);
+    return await renderEmail(template, variables, budget);
   } catch (error) {
     if (!(error instanceof TemplateFault)) throw error;
     const what = name === null ? "the e-mail of this step" : `the template ${name}`;

@@ -5,7 +5,7 @@ import { listVersions, type TemplateVersion } from "../record/mail/templates.ts"
 import { compile } from "../template/compile.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { RenderBudget, renderEmail } from "../template/render.ts";
-import { turn } from "../turn.ts";
+import { turnIfLate } from "../turn.ts";
 import {
   accountCall,
   type ConsoleCall,
@@ -60,11 +60,12 @@ async function render(
 ): Promise<ConsoleAnswer> {
   const { html, subject = null, text = null, variables = {} } = visit.body;
   try {
+    const late = turnIfLate();
+    if (late) await late;
     const compiled = compile({ html, subject, text, from: null, replyTo: [], declared: [] });
-    await turn();
     const budget = new RenderBudget(visit.now);
     budget.takeWork(compiled.units);
-    const rendered = renderEmail(compiled, variables, budget);
+    const rendered = await renderEmail(compiled, variables, budget);
     const name = frames.keep(rendered.html, visit.session.accountId, visit.now);
     return {
       status: 200,

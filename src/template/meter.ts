@@ -4,10 +4,10 @@
  */
 import type { Context } from "liquidjs";
 
-/** To compile one version of a template, and to write one e-mail, each in one turn of the event loop. */
+/** To compile one version of a template, in one turn of the event loop, and to write one e-mail, in a few. */
 export const COMPILE_UNITS_MAX = 3_000_000;
 export const EMAIL_UNITS_MAX = 3_000_000;
-/** Of one request, which gives way to others between two e-mails. */
+/** Of one request. */
 export const REQUEST_UNITS_MAX = 30_000_000;
 
 class TooMuchWork extends Error {}

@@ -1,14 +1,16 @@
 /**
  * From a compiled version and what was given for its variables to the e-mail. Rendering runs on the thread
- * that answers everybody, so each e-mail may do so much work and no more, and all of a request share one
- * budget of work and output; a caller that renders many e-mails gives way to others between two of them.
+ * that answers everybody, so others have their turn between two pieces of it, each e-mail may do so much work
+ * and no more, and all of a request share one budget of work and output.
  */
-import { type Template, toValueSync } from "liquidjs";
+import type { Template } from "liquidjs";
+import { inTurns } from "../turn.ts";
 import type { Compiled, CompiledPart } from "./compile.ts";
 import { PaidContext } from "./context.ts";
 import { NOW } from "./language.ts";
 import { EMAIL_UNITS_MAX, Meter, REQUEST_UNITS_MAX } from "./meter.ts";
 import { faultOf } from "./parse.ts";
+import { inPieces } from "./pieces.ts";
 
 /** Of each part, as of those that a caller writes without a template. */
 const PART_BYTES_MAX = 2 * 1024 * 1024;
@@ -62,20 +64,28 @@ export type RenderedEmail = {
   replyTo: string[];
 };
 
-/** Throws a TemplateFault when a variable is missing, the budget is used up, or the template fails. */
+/** Rejects with a TemplateFault when a variable is missing, the budget is used up, or the template fails. */
 export function renderEmail(
   version: Compiled,
   variables: Record<string, unknown>,
   budget: RenderBudget,
-): RenderedEmail {
+): Promise<RenderedEmail> {
+  return inTurns(renderInPieces(version, variables, budget));
+}
+
+export function* renderInPieces(
+  version: Compiled,
+  variables: Record<string, unknown>,
+  budget: RenderBudget,
+): Generator<void, RenderedEmail> {
   const given = { ...version.fallbacks, ...withoutNulls(variables) };
   const meter = budget.meter();
   const part = (part: CompiledPart) => renderPart(part, given, meter, budget);
   try {
     return {
-      subject: version.subject && part(version.subject),
-      html: part(version.html),
-      text: version.text && part(version.text),
+      subject: version.subject && (yield* part(version.subject)),
+      html: yield* part(version.html),
+      text: version.text && (yield* part(version.text)),
       from: version.from,
       replyTo: version.replyTo,
     };
@@ -84,19 +94,19 @@ export function renderEmail(
   }
 }
 
-function renderPart(
+function* renderPart(
   { part, dialect, templates }: CompiledPart,
   given: Record<string, unknown>,
   meter: Meter,
   budget: RenderBudget,
-): string {
+): Generator<void, string> {
   const { liquid } = dialect;
   // a copy, which the template may change, and without a prototype, whose names nobody gave
   const context = new PaidContext(Object.assign(Object.create(null), given), liquid, meter);
   context.setRegister(NOW, budget.now);
   const output = new RenderedTexts(budget);
   try {
-    toValueSync(liquid.renderer.renderTemplates(templates as Template[], context, output));
+    yield* inPieces(liquid.renderer.renderTemplates(templates as Template[], context, output), meter);
     return storable(output.buffer);
   } catch (error) {
     throw faultOf(error, part);

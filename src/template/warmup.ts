@@ -4,7 +4,7 @@
  * with small ones, a few ms at a time.
  */
 import { compile } from "./compile.ts";
-import { RenderBudget, renderEmail } from "./render.ts";
+import { RenderBudget, renderInPieces } from "./render.ts";
 
 const ROUNDS = 100;
 const PAUSE_MS = 20;
@@ -18,6 +18,6 @@ const SOURCE = `{% for i in list %}{% if i.n > 3 and i.n != 5 or i.name contains
 export function warmUp(round = 1): void {
   const list = Array.from({ length: 10 }, (_, n) => ({ n, name: `name <${n}>`, no: n % 2 === 0 }));
   const source = { subject: "{{name}}", html: SOURCE, text: null, from: null, replyTo: [], declared: [] };
-  renderEmail(compile(source), { name: "Ann", list }, new RenderBudget(0));
+  for (const _ of renderInPieces(compile(source), { name: "Ann", list }, new RenderBudget(0)));
   if (round < ROUNDS) setTimeout(warmUp, PAUSE_MS, round + 1).unref();
 }

@@ -43,7 +43,9 @@ test("both are told that the name is taken, and nobody deadlocks", async () => {
     await insertTemplate(sql, { workspaceId, id: ids[n] ?? "", externalId }, LETTER, now);
   for (let swap = 0; swap < SWAPS; swap++) {
     const results = await Promise.all(
-      ids.map((id, n) => amendTemplate(sql, workspaceId, id, names[1 - n] ?? null, () => LETTER, new Date())),
+      ids.map((id, n) =>
+        amendTemplate(sql, workspaceId, id, names[1 - n] ?? null, async () => LETTER, new Date()),
+      ),
     );
     expect(results.map(({ kind }) => kind)).toEqual(["taken", "taken"]);
   }

@@ -4,17 +4,15 @@
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { compile } from "../../src/template/compile.ts";
 import { TemplateFault } from "../../src/template/fault.ts";
 import { html as dialect } from "../../src/template/language.ts";
-import { RenderBudget, renderEmail } from "../../src/template/render.ts";
+import { atOnce, compileAndRender } from "../rig/rendering.ts";
 
 const ENTITY = /&(amp|lt|gt|quot|#34|#39);/g;
 const MARKUP = /[<>"'&]/;
 
 function render(html: string, variables: Record<string, unknown>): string {
-  const version = compile({ subject: null, html, text: null, from: null, replyTo: [], declared: [] });
-  return renderEmail(version, variables, new RenderBudget(0)).html;
+  return atOnce(compileAndRender({ html }, variables)).html;
 }
 
 /** null when the template says what is wrong with it; anything else it throws is a bug. */

@@ -33,6 +33,24 @@ export function costOf(work: () => unknown, enoughMs: number, runs = 16): number
   return least;
 }
 
+/** Of the piece that costs most. */
+export function costOfLongest(work: () => Iterable<unknown>, enoughMs: number, runs = 16): number {
+  let least = Number.POSITIVE_INFINITY;
+  for (let n = 0; n < runs && least > enoughMs; n++) {
+    if (pauseBefore(n) > 0) Atomics.wait(sleeping, 0, 0, pauseBefore(n));
+    let [longest, began] = [0, cpuMs()];
+    const noteUntilNow = () => {
+      const now = cpuMs();
+      longest = Math.max(longest, now - began);
+      began = now;
+    };
+    for (const _ of work()) noteUntilNow();
+    noteUntilNow();
+    least = Math.min(least, longest);
+  }
+  return least;
+}
+
 /** The most between two turns of the loop while the work goes on; the least of a few runs. */
 export async function heldBy(work: () => unknown, enoughMs: number, runs = 16): Promise<number> {
   let least = Number.POSITIVE_INFINITY;

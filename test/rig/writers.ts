@@ -899,7 +899,7 @@ export const WRITERS: readonly Writer[] = [
   writer("mail/templates.ts amendTemplate", ({ sql }, rows) => {
     const ws = rows.workspace();
     const rename = rows.pick(["letter-0", "letter-1", "letter-2", null]);
-    return amendTemplate(sql, ws.id, rows.pick(ws.templates).id, rename, () => LETTER, rows.date);
+    return amendTemplate(sql, ws.id, rows.pick(ws.templates).id, rename, async () => LETTER, rows.date);
   }),
   writer("mail/templates.ts deleteTemplate", ({ sql }, rows) => {
     const ws = rows.workspace();

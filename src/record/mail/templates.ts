@@ -97,7 +97,7 @@ export async function amendTemplate(
   workspaceId: string,
   ref: string,
   rename: string | null,
-  amend: (whole: WholeTemplate) => TemplateContent,
+  amend: (whole: WholeTemplate) => Promise<TemplateContent>,
   now: Date,
 ): Promise<{ kind: "amended"; id: string } | { kind: "unknown" } | { kind: "taken" }> {
   try {
@@ -110,7 +110,7 @@ export async function amendTemplate(
       const meant = locked.find(({ isMeant }) => isMeant);
       const whole = meant && (await findTemplate(tx, workspaceId, meant.id));
       if (!whole) return { kind: "unknown" };
-      const content = amend(whole);
+      const content = await amend(whole);
       const [saved] = await typed(tx, { id: text, version: integer })`
         update template set external_id = coalesce(${rename}, external_id), version = version + 1,
           updated_at = greatest(updated_at, ${now})
