@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { deserialize } from "node:v8";
 import { Worker } from "node:worker_threads";
 import { Unavailable } from "../admission/unavailable.ts";
+import { whenLate } from "../clock.ts";
 import { turnIfLate } from "../turn.ts";
 import { noteDecoded } from "./attachment.ts";
 import { giveSlabs } from "./bodymemory.ts";
@@ -68,10 +69,10 @@ export class JsonParser {
       job = { work: { chunks, reading, digestPrefix }, resolve, reject };
     });
     const giveUp = (why: string) => this.#giveUp(workspaceId, job as Job, new Unavailable("capacity", why));
-    const timer = setTimeout(() => {
+    const inTime = whenLate(WAIT_MS_MAX, () => {
       giveUp("a large body was not parsed in time");
       if (this.#running === job) this.#replaceThread();
-    }, WAIT_MS_MAX);
+    });
     // the parse is not interrupted: a new thread for each client that leaves would cost more
     onGone(() => giveUp("the client has gone"));
     const line = this.#waiting.get(workspaceId);
@@ -81,7 +82,7 @@ export class JsonParser {
     try {
       return await done;
     } finally {
-      clearTimeout(timer);
+      inTime();
     }
   }
 

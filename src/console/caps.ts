@@ -17,7 +17,7 @@ import { shadowInForce } from "../capacity/shadow.ts";
 import type { Setup } from "../capacity/study.ts";
 import { whyCap } from "../capacity/why.ts";
 import { checkScenario } from "../capacity/workload.ts";
-import { DAY_MS } from "../clock.ts";
+import { DAY_MS, whenLate } from "../clock.ts";
 import { isUuid } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { findCapacity, findLevelChange, listCapChanges, noteCapUse } from "../record/workspaces/caps.ts";
@@ -270,14 +270,14 @@ class Simulations {
 
 function simulatedOn(worker: Worker): Promise<object> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
+    const inTime = whenLate(SIMULATION_MS_MAX, () => {
       void worker.terminate();
       reject(deny("validation_error", "The simulation takes too long. Ask for fewer days or runs."));
-    }, SIMULATION_MS_MAX);
+    });
     worker.once("message", resolve);
     worker.once("error", reject);
     worker.once("exit", (status) => {
-      clearTimeout(timer);
+      inTime();
       reject(new Error(`The thread of a simulation ended with ${status}.`));
     });
   });

@@ -3,6 +3,7 @@
  * hold up others. How many wait is bounded by the memory that messages may have.
  */
 import { Worker } from "node:worker_threads";
+import { whenLate } from "../clock.ts";
 import type { MessageBytes } from "../smtp/messagebytes.ts";
 import { turnIfLate } from "../turn.ts";
 import { readMail, type SubmittedMail } from "./mail.ts";
@@ -22,7 +23,7 @@ type ReadingJob = { work: ReadingWork; resolve(mail: SubmittedMail): void; rejec
 
 export class MailReader {
   readonly #waiting: ReadingJob[] = [];
-  #running: { job: ReadingJob; timer: NodeJS.Timeout } | null = null;
+  #running: { job: ReadingJob; inTime(): void } | null = null;
   #worker: Worker | null = null;
 
   /** Rejects with `Malformed`. The bytes of a large message are gone afterwards. */
@@ -51,8 +52,8 @@ export class MailReader {
     if (this.#running) return;
     const job = this.#waiting.shift();
     if (!job) return;
-    const timer = setTimeout(() => this.#replaceThread(), READ_MS_MAX);
-    this.#running = { job, timer };
+    const inTime = whenLate(READ_MS_MAX, () => this.#replaceThread());
+    this.#running = { job, inTime };
     // handed over, not copied
     const memory = job.work.blocks.map(({ buffer }) => buffer as ArrayBuffer);
     this.#ready().postMessage(job.work, memory);
@@ -82,7 +83,7 @@ export class MailReader {
   #ended(tell: (job: ReadingJob) => void): void {
     const running = this.#running;
     this.#running = null;
-    clearTimeout(running?.timer);
+    running?.inTime();
     if (running) tell(running.job);
     this.#next();
   }
