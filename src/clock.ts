@@ -3,6 +3,9 @@
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;
 
+/** A timer is this late only when the process was held up. */
+const HELD_UP_MS_MIN = 50;
+
 /** The clock that the root reads and hands down; tests hand down one that they move. */
 export type Clock = {
   now(): number;
@@ -12,14 +15,22 @@ export type Clock = {
 
 /**
  * Calls `late` in so many ms, unless what this hands back is called before. What has arrived by then is read
- * first: a process that was held up finds an answer and the end of its time at once.
+ * first: a process that was held up finds an answer and the end of its time at once. Whoever answers may have
+ * stood still with it, as on a machine that was frozen, and gets as long once more, within so many ms.
  */
 export function whenLate(ms: number, late: () => void): () => void {
   let isOver = false;
+  const dueAt = performance.now() + ms;
   const judge = () => {
     if (!isOver) late();
   };
-  const timer = setTimeout(() => setImmediate(judge), ms);
+  const judgeSoon = () => setImmediate(judge);
+  const judgeOrWait = () => {
+    const heldUpMs = performance.now() - dueAt;
+    if (heldUpMs < HELD_UP_MS_MIN) return judgeSoon();
+    timer = setTimeout(judgeSoon, Math.min(heldUpMs, ms));
+  };
+  let timer: NodeJS.Timeout = setTimeout(judgeOrWait, ms);
   return () => {
     isOver = true;
     clearTimeout(timer);

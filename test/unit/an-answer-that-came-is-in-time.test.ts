@@ -31,6 +31,22 @@ test("an answer that came during a hold-up counts, though the time is over", asy
   await other.terminate();
 });
 
+test("who may have stood still with this process gets as long once more", async () => {
+  const answer = once(AbortSignal.timeout(450), "abort").then(() => "answer");
+  const first = inTime(200, answer, () => "late");
+  const until = performance.now() + 400;
+  while (performance.now() < until);
+  expect(await first).toBe("answer");
+});
+
+test("and no longer", async () => {
+  const first = inTime(100, never, () => "late");
+  const until = performance.now() + 1_000;
+  while (performance.now() < until);
+  expect(await first).toBe("late");
+  expect(performance.now() - until).toBeLessThan(500);
+});
+
 test("what takes longer is what `late` gives", async () => {
   expect(await inTime(1, never, () => "late")).toBe("late");
 });
