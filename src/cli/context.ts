@@ -134,22 +134,15 @@ function lackOfTables(error: unknown): CommandError | null {
   );
 }
 
-/** Of Postgres: the user may not, or the server is a standby. */
+/** Of Postgres: the user may not. */
 const NOT_PERMITTED = "42501";
-const READ_ONLY = "25006";
 
 /** null: the error is about something else. */
 function lackOfRights(error: unknown): CommandError | null {
-  const code = codeOf(error);
-  if (code === NOT_PERMITTED)
-    return new CommandError(
-      `The user of DATABASE_URL lacks a right: ${messageOf(error)}. Run ops/postgres-roles.sql in this database.`,
-    );
-  if (code === READ_ONLY)
-    return new CommandError(
-      `Postgres accepts no writes: ${messageOf(error)}. Name the primary in DATABASE_URL.`,
-    );
-  return null;
+  if (codeOf(error) !== NOT_PERMITTED) return null;
+  return new CommandError(
+    `The user of DATABASE_URL lacks a right: ${messageOf(error)}. Run ops/postgres-roles.sql in this database.`,
+  );
 }
 
 /** A mistyped id looks like a workspace that has nothing, and what is stored for it helps nobody. */

@@ -11,12 +11,14 @@ import {
   type Sql,
   type StatementWatch,
 } from "../record/db/connect.ts";
+import { hindranceOf } from "../record/db/lost.ts";
 import { isMigrated } from "../record/db/migrate.ts";
 import { Replica, type ReplicaTrouble } from "../record/db/replica.ts";
 import { clockTime } from "../record/db/time.ts";
 import { tellingFault } from "../redis/anotherserver.ts";
 import { canWrite, infoOf } from "../redis/canwrite.ts";
 import { connected, connectRedis, type Purpose } from "../redis/connect.ts";
+import { missingRight } from "../redis/rights.ts";
 import type { RedisClient } from "../redis/scripts.ts";
 import { slowStatements } from "./lifelog.ts";
 import { type RecordClock, recordClock } from "./recordclock.ts";
@@ -174,7 +176,11 @@ export class Stores {
       () => this.#inTime(connected(redis).then(() => redis.ping())),
       () => redisError,
     );
-    this.#clock = await recordClock(() => clockTime(sql));
+    const missing = await missingRight(redis);
+    if (missing !== null) throw unreachable(this.#redis, new Error(missing));
+    // asked for ever, and in one round trip
+    const hints = this.sql("hints");
+    this.#clock = await recordClock(() => clockTime(hints));
     this.#unfollow = this.#clock.follow((fault) => this.#tellClock(fault));
     return this.#clock;
   }
@@ -195,7 +201,8 @@ export class Stores {
 
   /** Does `work` again when Postgres goes away in the middle of it: it must be safe to repeat. */
   persevere(work: () => Promise<void>): Promise<void> {
-    return this.#until(this.#postgres, work, (error) => (isOfStoreClient(error) ? error : null));
+    const isAway = (error: unknown) => isOfStoreClient(error) || hindranceOf(error) === "postgres_writes";
+    return this.#until(this.#postgres, work, (error) => (isAway(error) ? error : null));
   }
 
   /** What is waited for, and why, by the name of its check. */

@@ -100,6 +100,7 @@ const NO_DATABASE = "3D000";
 const BAD_PARAMETER = /^(42704|22023)$/;
 const TOO_MANY = "53300";
 const NOT_SERVING = /^57P/;
+const READ_ONLY = "25006";
 const REDIS_NAMES = /^(MaxRetriesPerRequestError|ClusterAllFailedError|AbortError)$/;
 const REDIS_SILENT = /^(Command timed out|Socket timeout)/;
 const REDIS_MESSAGES = /^(Command timed out|Socket timeout|Connection is closed|connect ETIMEDOUT)/;
@@ -131,6 +132,8 @@ function why({ name, setting }: Store, error: unknown): string {
   if (BAD_PARAMETER.test(code)) return `refuses a parameter of ${setting}: ${message}.`;
   if (code === NO_DATABASE)
     return `has no such database: ${message}. Create it, or name another in ${setting}.`;
+  if (code === READ_ONLY)
+    return `accepts no writes: ${message}. Name the primary in ${setting}; if this is it, reset default_transaction_read_only of the database or the role.`;
   if (code === TOO_MANY) return `has no connection left: ${message}. Raise max_connections.`;
   const refusal = writeRefusal({ message });
   if (refusal !== null) return `cannot be used: ${writeRefusalWords(refusal)}.`;
@@ -165,7 +168,8 @@ function isRefusedByRedis(error: unknown): boolean {
 
 function isOfPostgres(error: unknown): boolean {
   const { name, code, severity } = partsOf(error);
-  if (name === "PostgresError") return severity === "FATAL" || code === TOO_MANY || NOT_SERVING.test(code);
+  if (name === "PostgresError")
+    return severity === "FATAL" || [TOO_MANY, READ_ONLY].includes(code) || NOT_SERVING.test(code);
   if (error instanceof TlsRefused || (isOfCertificate(error) && cameWithConnection(error))) return true;
   return [REFUSED, UNKNOWN_HOST, NO_WAY, LOST].some((codes) => codes.test(code)) && !isOfFile(error);
 }

@@ -45,16 +45,30 @@ function urlAs(user: string, text: string): string {
 test.each([
   [
     reader,
+    1,
     /^The user of DATABASE_URL lacks a right: permission denied for table audience\. Run ops\/postgres-roles\.sql in this database\.\n$/,
   ],
   [
     standby,
-    /^Postgres accepts no writes: cannot execute \w+ in a read-only transaction\. Name the primary in DATABASE_URL\.\n$/,
+    69,
+    /^Postgres at \S+ \(DATABASE_URL\) accepts no writes: cannot execute \w+ in a read-only transaction\. Name the primary in DATABASE_URL; if this is it, reset default_transaction_read_only of the database or the role\.\n$/,
   ],
-])("Postgres, as %s", async (user, said) => {
+])("Postgres, as %s", async (user, status, said) => {
   const line = commandLine({ databaseUrl: urlAs(user, database.url), redisUrl: redis.url });
   const ran = await line.postrider(...audience());
-  expect(ran).toEqual({ status: 1, out: "", err: expect.stringMatching(said) });
+  expect(ran).toEqual({ status, out: "", err: expect.stringMatching(said) });
+});
+
+test("a migration that may not write", async () => {
+  const [undone] = await sql<{ name: string; checksum: string }[]>`
+    delete from migration where name = (select max(name) from migration) returning name, checksum`;
+  const line = commandLine({ databaseUrl: urlAs(standby, database.url), redisUrl: redis.url });
+  const { status, err } = await line.postrider("migrate");
+  expect(err).toMatch(
+    /^Postgres at \S+ \(DATABASE_URL\) accepts no writes: .* reset default_transaction_read_only/,
+  );
+  expect(status).toBe(69);
+  await sql`insert into migration (name, checksum) values (${undone?.name ?? ""}, ${undone?.checksum ?? ""})`;
 });
 
 test("Redis", async () => {
