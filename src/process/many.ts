@@ -5,7 +5,7 @@
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import pino from "pino";
+import pino, { type Logger } from "pino";
 import { type Config, childEnv, loadConfig } from "../config.ts";
 import { type ChildReport, onParentGone, report } from "../embedded/parent.ts";
 import { freePort, isPortFree, isPortTaken, reachable } from "../embedded/port.ts";
@@ -30,17 +30,24 @@ type Member = {
 
 /** Serves until it is told to stop; hands back the exit status when it could not start. */
 export async function runProcesses(roles: readonly Role[], count: number): Promise<number | null> {
+  let isTold = false;
   try {
     const config = loadConfig();
     const log = pino({ level: config.logLevel, base: { roles: roles.join(","), processes: count } });
     const group = new ProcessGroup(config, roles, count, log);
-    const served = await group.start();
-    process.on("SIGHUP", () => void group.replaceAll());
-    untilStopped({ stop: () => group.stop() }, log, onParentGone);
+    const stop = () => {
+      isTold = true;
+      return group.stop();
+    };
+    untilStopped({ stop }, log, onParentGone, ["SIGTERM", "SIGINT"]);
+    const starting = group.start();
+    process.on("SIGHUP", () => void starting.then(() => group.replaceAll()).catch(() => {}));
+    const served = await starting;
     log.info(served, "serving");
     report({ kind: "ready", ...served });
     return null;
   } catch (error) {
+    if (isTold) return null; // ends when all of them have ended
     const [reason, status] = [
       reasonOf(error),
       error instanceof MemberFailed ? error.status : statusOf(error),
@@ -63,7 +70,7 @@ class MemberFailed extends Error {
 class ProcessGroup {
   readonly #config: Config;
   readonly #roles: readonly Role[];
-  readonly #log: pino.Logger;
+  readonly #log: Logger;
   /** By place: who serves there, or who did last. */
   readonly #members: (Member | null)[];
   /** All that have not ended, also those that are starting and those that are being replaced. */
@@ -73,7 +80,7 @@ class ProcessGroup {
   #isStopping = false;
   #replacing: Promise<void> = Promise.resolve();
 
-  constructor(config: Config, roles: readonly Role[], count: number, log: pino.Logger) {
+  constructor(config: Config, roles: readonly Role[], count: number, log: Logger) {
     this.#config = config;
     this.#roles = roles;
     this.#log = log;

@@ -4,7 +4,7 @@
  */
 import { Session } from "node:inspector/promises";
 import { setPriority } from "node:os";
-import pino from "pino";
+import pino, { type Logger } from "pino";
 import { checkServerBinary, packageOfBinary, WrongBinary } from "../api/binary.ts";
 import { codeOf, messageOf } from "../caught.ts";
 import { allowLargeHeaders, CONFIG_EXIT, ConfigError, loadConfig } from "../config.ts";
@@ -20,6 +20,8 @@ import { StoreUnreachable, UNREACHABLE_EXIT } from "./unreachable.ts";
 /** Roles whose work may wait while the machine is busy: events are told later, and mail is sent now. */
 const YIELDING_ROLES: readonly Role[] = ["webhooks"];
 
+/** All of them end a process that is one of its own. */
+const SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
 /** Each role bounds its own end, in five seconds unless a delivery is still to be written. */
 const STOP_MS_MAX = 30_000;
 const PARENT_GONE_MS_MAX = 3_500;
@@ -32,6 +34,7 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
       { level: config.logLevel, base: { roles: roles.join(",") }, serializers: { err: errorOf } },
       pino.destination({ sync: false, minLength: 0 }),
     );
+    const unheed = endWhenTold(log);
     log.info({ node: process.versions.node, pid: process.pid }, "starting");
     allowLargeHeaders();
     if (checkServerBinary() === "not recorded")
@@ -46,7 +49,8 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
     const onProgress = (line: string) => report({ kind: "progress", line });
     const serving = await serve(config, roles, log, null, onProgress);
     if (roles.every((role) => YIELDING_ROLES.includes(role))) yieldToOthers(log);
-    untilStopped(serving, log, onParentGone);
+    unheed();
+    untilStopped(serving, log, onParentGone, SIGNALS);
     const { stop: _, ...ports } = serving;
     log.info(ports, "serving");
     report({ kind: "ready", ...ports });
@@ -71,7 +75,7 @@ async function giveBackMemory(): Promise<void> {
   session.disconnect();
 }
 
-function yieldToOthers(log: pino.Logger): void {
+function yieldToOthers(log: Logger): void {
   try {
     setPriority(YIELDING);
   } catch (error) {
@@ -79,10 +83,26 @@ function yieldToOthers(log: pino.Logger): void {
   }
 }
 
+/**
+ * While it starts nothing is under way. Unheeded, the first process of a container would not hear these
+ * signals. Hands back how to heed them no longer.
+ */
+function endWhenTold(log: Logger): () => void {
+  const end = (why: NodeJS.Signals) => {
+    log.info({ why }, "stopped while it was starting");
+    process.exit(0);
+  };
+  for (const signal of SIGNALS) process.on(signal, end);
+  return () => {
+    for (const signal of SIGNALS) process.off(signal, end);
+  };
+}
+
 export function untilStopped(
   serving: Pick<Serving, "stop">,
-  log: pino.Logger,
+  log: Logger,
   whenParentGone: typeof onParentGone,
+  signals: readonly NodeJS.Signals[],
 ): void {
   let isStopping = false;
   const stop = (why: string, ms: number): void => {
@@ -103,8 +123,7 @@ export function untilStopped(
       },
     );
   };
-  process.on("SIGTERM", () => stop("SIGTERM", STOP_MS_MAX));
-  process.on("SIGINT", () => stop("SIGINT", STOP_MS_MAX));
+  for (const signal of signals) process.on(signal, () => stop(signal, STOP_MS_MAX));
   whenParentGone(() => stop("the parent process is gone", PARENT_GONE_MS_MAX));
 }
 
