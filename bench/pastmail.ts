@@ -4,6 +4,7 @@
  */
 import { makePartitions } from "../src/record/db/partitions.ts";
 import { cutBlocks, readBlocks } from "../src/record/mail/searchblocks.ts";
+import { outsideTransactions } from "../test/rig/outside.ts";
 import type { Bench, Workspace } from "./machine.ts";
 
 export const DAYS = 30;
@@ -23,7 +24,7 @@ export async function fillDays(
   tell: (text: string) => void,
 ): Promise<void> {
   // the bench is not about checkpoints
-  await sql.unsafe("alter system set max_wal_size = '4GB'");
+  await outsideTransactions(sql, "alter system set max_wal_size = '4GB'");
   await sql`select pg_reload_conf()`;
   const now = Date.now();
   for (let day = DAYS; day >= 0; day -= 3) await makePartitions(sql, now - day * DAY_MS);
@@ -53,9 +54,8 @@ export async function fillDays(
     tell(`${last + 1} e-mails put into the record`);
   }
   // as the autovacuum of an engine that got there by itself would have
-  await sql`vacuum (analyze) email`;
-  await sql`vacuum (analyze) body`;
-  await sql`vacuum (analyze) email_ending`;
+  for (const table of ["email", "body", "email_ending"])
+    await outsideTransactions(sql, `vacuum (analyze) ${table}`);
 }
 
 export async function indexAll(
@@ -69,5 +69,5 @@ export async function indexAll(
     more = await readBlocks(sql, 50);
     tell(`${read} of ${cut} search blocks`);
   }
-  await sql`vacuum (analyze) search_block`;
+  await outsideTransactions(sql, "vacuum (analyze) search_block");
 }

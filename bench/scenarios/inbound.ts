@@ -9,6 +9,7 @@ import { freePort } from "../../src/embedded/port.ts";
 import { newId } from "../../src/ids.ts";
 import type { Sql } from "../../src/record/db/connect.ts";
 import { ReturnPathKey } from "../../src/returnpath.ts";
+import { outsideTransactions } from "../../test/rig/outside.ts";
 import { dsn } from "../../test/rig/reports.ts";
 import { figure } from "../figure.ts";
 import { SECRET, type Workspace } from "../machine.ts";
@@ -85,7 +86,7 @@ async function deliveredMail(sql: Sql, { id }: Workspace, count: number): Promis
       select ${id}, one, false, 'delivered', ${JSON.stringify(head)}::text::json, 1, 100, now(), now(), now(), now(), 1, 'd',
              '[{"type":"delivered","at":"2026-11-22T00:00:00.000Z","recipient":"b@example.net"}]'
       from unnest(${ids.slice(n, n + DELIVERED_TOGETHER)}::uuid[]) as one`;
-  await sql`vacuum analyze email`;
+  await outsideTransactions(sql, "vacuum analyze email");
   return ids;
 }
 

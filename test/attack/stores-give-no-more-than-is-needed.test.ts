@@ -15,6 +15,7 @@ import { commandLine } from "../rig/command.ts";
 import { dropDatabase } from "../rig/database.ts";
 import { startEngine } from "../rig/engine.ts";
 import { parsed, read } from "../rig/opsfiles.ts";
+import { outsideTransactions } from "../rig/outside.ts";
 import { type OwnDatabase, type OwnRedis, ownDatabase, ownRedis } from "../rig/services.ts";
 import { openSink, type Sink } from "../rig/sink.ts";
 import { mail } from "../rig/workspace.ts";
@@ -79,7 +80,7 @@ async function withUsers(url: string): Promise<string> {
 }
 
 async function codeOf(sql: Sql, statement: string): Promise<string> {
-  return sql.unsafe(statement).then(
+  return outsideTransactions(sql, statement).then(
     () => "done",
     (error: { code: string }) => error.code,
   );
@@ -129,13 +130,15 @@ test("the owner makes the days to come, in which the serving role writes, and dr
     "request",
     "webhook_attempt",
   ]);
+  const retention = connectRecord(urlOf("postrider_owner", PASSWORDS.owner), "retention", MS_MAX);
   for (const partition of made) {
     expect(await codeOf(serving, `delete from ${partition.name}`)).toBe("done");
     expect(await codeOf(serving, `drop table ${partition.name}`)).toBe(FORBIDDEN);
-    await detachPartition(owner, partition);
-    await dropDetached(owner, partition);
+    await detachPartition(retention, partition);
+    await dropDetached(retention, partition);
     expect(await isThere(owner, partition.name)).toBe(false);
   }
+  await retention.end();
 });
 
 test.each([

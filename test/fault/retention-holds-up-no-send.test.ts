@@ -9,6 +9,7 @@ import { dayName, makePartitions } from "../../src/record/db/partitions.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type HandKeeper, handKeeper } from "../rig/keeping.ts";
 import { longestLockWaitMs } from "../rig/lockwaits.ts";
+import { outsideTransactions } from "../rig/outside.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
@@ -146,12 +147,12 @@ async function anOldDay(daysAgo: number, count: number): Promise<void> {
   await sql`
     insert into body (workspace_id, id, html)
     select workspace_id, id, '<p>old</p>' from ${sql(partition("email", daysAgo))} order by id limit 1000`;
-  await sql.unsafe(`vacuum analyze ${partition("email", daysAgo)}`);
+  await outsideTransactions(sql, `vacuum analyze ${partition("email", daysAgo)}`);
 }
 
 /** A transaction that has read these tables and goes on until its connection ends. */
 async function readerOf(...tables: string[]): Promise<Sql> {
-  const reader = connectRecord(stage.databaseUrl, "setup", 5_000);
+  const reader = connectRecord(stage.databaseUrl, "hints", 60_000); // one connection
   readers.push(reader);
   await reader`begin`;
   for (const table of tables) await reader`select from ${reader(table)} limit 1`;

@@ -4,6 +4,7 @@ import { connectRecord } from "../../src/record/db/connect.ts";
 import { createDatabase } from "../../src/record/db/create.ts";
 import { migrate } from "../../src/record/db/migrate.ts";
 import { makePartitions } from "../../src/record/db/partitions.ts";
+import { outsideTransactions } from "./outside.ts";
 
 const TEMPLATE = "rig_template";
 const SETUP_MS_MAX = 30_000;
@@ -33,6 +34,6 @@ export async function cloneTemplate(url: string, name: string): Promise<string> 
 /** Also when somebody is still connected to it. */
 export async function dropDatabase(url: string): Promise<void> {
   const sql = connectRecord(databaseAt(url, "postgres"), "setup", SETUP_MS_MAX);
-  await sql`drop database ${sql(new URL(url).pathname.slice(1))} with (force)`;
+  await outsideTransactions(sql, `drop database "${new URL(url).pathname.slice(1)}" with (force)`);
   await sql.end();
 }

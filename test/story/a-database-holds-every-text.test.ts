@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { commandLine } from "../rig/command.ts";
 import { databaseAt, dropDatabase } from "../rig/database.ts";
+import { outsideTransactions } from "../rig/outside.ts";
 import { services } from "../rig/services.ts";
 
 const url = databaseAt(services().databaseUrl, `latin_${randomUUID().slice(0, 8)}`);
@@ -16,7 +17,8 @@ let sql: Sql;
 beforeAll(async () => {
   const name = new URL(url).pathname.slice(1);
   const server = connectRecord(databaseAt(url, "postgres"), "setup", 30_000);
-  await server.unsafe(
+  await outsideTransactions(
+    server,
     `create database ${name} encoding 'LATIN1' lc_collate 'C' lc_ctype 'C' template template0`,
   );
   await server.end();

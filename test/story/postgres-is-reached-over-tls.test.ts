@@ -10,6 +10,7 @@ import { type Postgres, startPostgres } from "../../src/embedded/postgres.ts";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { openAuthority } from "../rig/authority.ts";
 import { commandLine } from "../rig/command.ts";
+import { outsideTransactions } from "../rig/outside.ts";
 import { missingPgBouncer, type PgBouncer, startPgBouncer } from "../rig/pgbouncer.ts";
 import { services } from "../rig/services.ts";
 
@@ -122,7 +123,7 @@ async function speakTls({ folder, tcpUrl }: Postgres): Promise<void> {
     chownSync(join(data, name), uid, gid);
   }
   const sql = connectRecord(tcpUrl, "setup", 5_000);
-  await sql.unsafe("alter system set ssl = on");
+  await outsideTransactions(sql, "alter system set ssl = on");
   await sql`select pg_reload_conf()`;
   const answers = async () => {
     const secured = connectRecord(`${tcpUrl}?sslmode=require`, "setup", 5_000);

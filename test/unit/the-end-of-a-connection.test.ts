@@ -20,7 +20,7 @@ function failing(failure: (socket: Socket) => Error): { session: Session; statem
     silenceMsMax: null,
     onChange: () => {},
   });
-  hooks?.socket({ host: [""], port: [0] });
+  hooks?.socket();
   session.hasAnswered = true;
   const execute = async () => Promise.reject(failure(socket));
   return { session, statement: { writtenBy: () => ({ execute }) } as unknown as Unsent };

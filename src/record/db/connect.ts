@@ -59,6 +59,7 @@ const SILENT_TIMEOUTS_MAX = 15;
 const SILENT_READ_TIMEOUTS_MAX = 5;
 const CONNECT_SECONDS_MIN = 10;
 const STREAM_CONNECT_MS_MAX = 30_000;
+const POSTGRES_PORT = 5432;
 
 const TOOK = new Histogram(
   "postrider_postgres_seconds",
@@ -76,7 +77,8 @@ const FAILED = new Counter(
 export type StatementWatch = (pool: PoolName, ms: number, text: () => string) => void;
 
 export function connectRecord(url: string, pool: PoolName, timeoutMs: number, watch?: StatementWatch): Sql {
-  const { href, socketFolder, isPooled, tls } = readUrl(url);
+  const place = readUrl(url);
+  const { href, isPooled, tls } = place;
   const settings = settingsOf(pool, timeoutMs);
   // operators' own commands may run behind a pooler that nobody has named
   const mayBePooled = isPooled || pool === "setup";
@@ -87,12 +89,11 @@ export function connectRecord(url: string, pool: PoolName, timeoutMs: number, wa
       if (failure !== null) FAILED.add(1, pool, failure);
       watch?.(pool, ms, text);
     },
-    ...(mayBePooled && { begin: beginWith(settings) }),
+    ...(mayBePooled && { begin: pool === "setup" ? `begin; ${WITHOUT_LIMITS}` : beginWith(settings) }),
     mayBePooled,
-    connect: ({ host: [host], port: [port] }) =>
-      socketFolder
-        ? connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` })
-        : connectSocket({ host: host as string, port: port as number, noDelay: true }),
+    // its settings are those of a transaction
+    isEachInTransaction: pool === "setup",
+    connect: () => socketTo(place),
     isSecure: tls !== null,
     client: ({ socket, onLost, onDrop }) => {
       // `socket` is read by the driver but absent from its types; it must hand back an unconnected socket at
@@ -112,7 +113,7 @@ export function connectRecord(url: string, pool: PoolName, timeoutMs: number, wa
         connection: {
           application_name: `postrider ${pool}`,
           ...FORMATS,
-          ...(mayBePooled ? {} : settings),
+          ...(mayBePooled ? {} : { ...KEPT, ...settings }),
         },
       };
       return postgres(href, options);
@@ -132,7 +133,7 @@ function silenceOf(pool: PoolName, timeoutMs: number): number | null {
 type PostgresSettings = Readonly<Record<string, string | number>>;
 
 function settingsOf(pool: PoolName, timeoutMs: number): PostgresSettings {
-  if (pool === "setup") return UNLIMITED;
+  if (pool === "setup") return {}; // see WITHOUT_LIMITS
   if (pool === "retention") return RETENTION;
   return {
     ...hotStatements(timeoutMs),
@@ -149,15 +150,14 @@ function settingsOf(pool: PoolName, timeoutMs: number): PostgresSettings {
  * leaves it so when nobody takes them any more: it would stay open, and keep the command alive.
  */
 export function streamingClient(url: string): { client: postgres.Sql; close(): Promise<void> } {
-  const { href, socketFolder, tls } = readUrl(url);
+  const place = readUrl(url);
+  const { href, tls } = place;
   const opened: Socket[] = [];
   const secured = new AbortController();
   // `socket` is read by the driver but absent from its types
   const options = {
-    async socket({ host: [host], port: [port] }: { host: string[]; port: number[] }): Promise<Socket> {
-      const socket = socketFolder
-        ? connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` })
-        : connectSocket({ host: host as string, port: port as number, noDelay: true });
+    async socket(): Promise<Socket> {
+      const socket = socketTo(place);
       opened.push(socket);
       await connected(socket);
       return socket;
@@ -177,6 +177,12 @@ export function streamingClient(url: string): { client: postgres.Sql; close(): P
   };
 }
 
+function socketTo({ socketFolder, host, port }: ReadUrl): Socket {
+  return socketFolder === null
+    ? connectSocket({ host, port, noDelay: true })
+    : connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` });
+}
+
 async function connected(socket: Socket): Promise<void> {
   const late = setTimeout(() => {
     socket.destroy(Object.assign(new Error("no answer"), { code: "ETIMEDOUT" }));
@@ -189,13 +195,9 @@ async function connected(socket: Socket): Promise<void> {
  * same message.
  */
 function beginWith(settings: PostgresSettings): string {
-  return `begin; ${forTransaction(settings)}`;
-}
-
-function forTransaction(settings: PostgresSettings): string {
-  return Object.entries(settings)
-    .map(([name, value]) => `set local ${name} = '${value}'`)
-    .join("; ");
+  return ["begin", ...Object.entries(settings).map(([name, value]) => `set local ${name} = '${value}'`)].join(
+    "; ",
+  );
 }
 
 /** What a pooler answers to a connection that brings its own settings. */
@@ -216,16 +218,23 @@ const FORMATS = { TimeZone: "UTC", DateStyle: "ISO, MDY" };
  */
 const UNCOMPILED = { jit: "off" };
 
+const LIMITS = [
+  "statement_timeout",
+  "lock_timeout",
+  "idle_in_transaction_session_timeout",
+  "transaction_timeout", // since Postgres 17
+];
 /**
- * A migration, a backup or a restore takes as long as it takes, whatever limits the role or the database has
- * for others.
+ * What a migration, a backup, a restore or a command says first: it takes as long as it takes, whatever
+ * limits the role or the database has for others. A limit that this version does not know is left out.
  */
-const UNLIMITED = { statement_timeout: 0, lock_timeout: 0, idle_in_transaction_session_timeout: 0 };
-/** What such a transaction says first. */
-export const WITHOUT_LIMITS = forTransaction(UNLIMITED);
+export const WITHOUT_LIMITS = `select set_config(name, '0', true) from pg_settings where name in ('${LIMITS.join("', '")}')`;
 
 /** Detaching may wait long in the background; a step that makes others wait gives up soon. */
 const RETENTION = { statement_timeout: 30_000, lock_timeout: 1_000, ...UNCOMPILED };
+
+/** A connection that waits for work is ended by us alone. As a number the driver leaves it out. */
+const KEPT: PostgresSettings = { idle_session_timeout: "0" };
 
 /**
  * Statements that run thousands of times are planned once, by index. A plan made while a day's partition was
@@ -242,8 +251,11 @@ function hotStatements(timeoutMs: number) {
   };
 }
 
+/** Where it is we read ourselves: the client takes an IPv6 address for a host that is called `[`. */
 type ReadUrl = {
   href: string;
+  host: string;
+  port: number;
   socketFolder: string | null;
   isPooled: boolean;
   tls: ConnectionOptions | null;
@@ -263,11 +275,13 @@ function readUrl(url: string): ReadUrl {
     take("sslmode"),
     take("sslrootcert"),
   ];
+  const host = parsed.hostname.replace(/^\[|\]$/g, "") || "localhost";
   return {
     href: parsed.href,
+    ...{ host, port: Number(parsed.port || POSTGRES_PORT) },
     socketFolder,
     isPooled: prepare === "false",
-    tls: socketFolder === null ? tlsOf(parsed.hostname, mode, authority) : null,
+    tls: socketFolder === null ? tlsOf(host, mode, authority) : null,
   };
 }
 

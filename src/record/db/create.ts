@@ -8,7 +8,9 @@ export async function createDatabase(serverUrl: string, name: string, template =
   const sql = connectRecord(serverUrl, "setup", CREATE_MS_MAX);
   try {
     const known = await sql`select 1 from pg_database where datname = ${name}`;
-    if (known.length === 0) await sql`create database ${sql(name)} template ${sql(template)}`;
+    if (known.length > 0) return;
+    const connection = await sql.reserve(); // not in a transaction
+    await connection`create database ${sql(name)} template ${sql(template)}`;
   } finally {
     await sql.end({ timeout: 1 });
   }

@@ -10,6 +10,7 @@ import { ConnectionLost, Session, type SessionParts } from "./session.ts";
 import {
   type Reserved,
   type Rows,
+  type SendStatement,
   type Sql,
   type Tx,
   type Unsent,
@@ -48,6 +49,8 @@ export type PoolSize = { most: number; kept: number };
 export type PoolParts = Omit<SessionParts, "onChange"> & {
   /** Whether a pooler may be between us and Postgres. */
   mayBePooled: boolean;
+  /** Whether a statement outside of a transaction is one by itself. */
+  isEachInTransaction: boolean;
 };
 
 /** `name` is that of the pool among the metrics. */
@@ -58,8 +61,11 @@ export function openPool(size: PoolSize, name: string, parts: PoolParts): Sql {
     IN_FLIGHT.follow(() => pool.inFlight, name),
     WAITING.follow(() => pool.waiting, name),
   ];
+  const run = parts.isEachInTransaction
+    ? (statement: Unsent) => pool.runInTransaction(statement)
+    : (statement: Unsent) => pool.run(statement);
   return Object.assign(
-    writing((statement) => retried(() => pool.run(statement))),
+    writing((statement) => retried(() => run(statement))),
     {
       begin: <T>(work: (tx: Tx) => T | Promise<T>) => retried(() => pool.begin(work)),
       reserve: () => pool.reserve(),
@@ -86,7 +92,7 @@ class SessionPool {
   #reopening: NodeJS.Timeout | undefined;
   #endingIdle: NodeJS.Timeout | null = null;
 
-  constructor(size: PoolSize, { mayBePooled, ...parts }: PoolParts) {
+  constructor(size: PoolSize, { mayBePooled, isEachInTransaction: _, ...parts }: PoolParts) {
     this.#size = size;
     this.#pipelinedMax = mayBePooled ? PIPELINED_BEHIND_POOLER_MAX : PIPELINED_MAX;
     this.#parts = { ...parts, onChange: (session) => this.#changed(session) };
@@ -116,7 +122,12 @@ class SessionPool {
     });
   }
 
-  begin<T>(work: (tx: Tx) => T | Promise<T>): Promise<Unwrapped<T>> {
+  async runInTransaction(statement: Unsent): Promise<Rows> {
+    const { rows } = await this.begin(async (_, send) => ({ rows: await send(statement) }));
+    return rows;
+  }
+
+  begin<T>(work: (tx: Tx, send: SendStatement) => T | Promise<T>): Promise<Unwrapped<T>> {
     return new Promise((resolve, reject) => {
       const use = (session: Session) => {
         const connection = this.#reserved(session);
@@ -247,23 +258,23 @@ class SessionPool {
 async function inTransaction<T>(
   connection: Reserved,
   session: Session,
-  work: (tx: Tx) => T | Promise<T>,
+  work: (tx: Tx, send: SendStatement) => T | Promise<T>,
 ): Promise<Unwrapped<T>> {
   await connection.begin().catch((error: unknown) => {
     throw asUndone(error);
   });
   let failure: unknown = null;
   let isOver = false;
-  const tx = writing((statement) => {
+  const send = (statement: Unsent) => {
     const answer = isOver ? Promise.reject(new Error("this transaction is over")) : session.run(statement);
     answer.catch((error) => {
       failure ??= error;
     });
     return answer;
-  });
+  };
   let result: Unwrapped<T>;
   try {
-    const done = await work(tx);
+    const done = await work(writing(send), send);
     result = (Array.isArray(done) ? await Promise.all(done) : done) as Unwrapped<T>;
     isOver = true;
     if (failure) throw failure;

@@ -36,17 +36,14 @@ export class ConnectionLost extends Error {
   readonly code = "CONNECTION_CLOSED";
 }
 
-/** As the client read them in its url; the first of each counts. */
-type Address = { host: string[]; port: number[] };
-
 export type SessionParts = {
   /**
    * The client calls `socket` when it has something to send, and `onLost` when its connection is lost. With
    * `onDrop` its TLS ends.
    */
-  client(hooks: { socket(address: Address): Socket; onLost(): void; onDrop: AbortSignal }): Client;
+  client(hooks: { socket(): Socket; onLost(): void; onDrop: AbortSignal }): Client;
   /** A socket that has started to connect. */
-  connect(address: Address): Socket;
+  connect(): Socket;
   /** Whether the client asks for TLS on it; default: no. */
   isSecure?: boolean;
   /** How transactions begin; default: `begin`. */
@@ -88,7 +85,7 @@ export class Session {
   constructor(parts: SessionParts) {
     this.#parts = parts;
     this.#client = parts.client({
-      socket: (address) => this.#connect(address),
+      socket: () => this.#connect(),
       onLost: () => this.drop(),
       onDrop: this.#secured.signal,
     });
@@ -167,10 +164,10 @@ export class Session {
     else if (this.inFlight > 0) this.#watchSilence();
   }
 
-  #connect(address: Address): Socket {
+  #connect(): Socket {
     // a second connection would carry on where the first was lost
     if (this.#socket || this.isOver) return refusing(this.#lost());
-    const socket = this.#parts.connect(address);
+    const socket = this.#parts.connect();
     this.#socket = socket;
     // the client adds its listeners some turns later, and an error may come before
     socket.on("error", (error) => this.drop(error));
