@@ -11,7 +11,7 @@ import { once } from "node:events";
 import { Cluster, type ClusterOptions, Redis } from "ioredis";
 import { readRedisUrl } from "../rules/redisurl.ts";
 import { isAnotherServer } from "./anotherserver.ts";
-import { judgeCommandsAfterReading } from "./patience.ts";
+import { judgeAfterReading } from "./patience.ts";
 import type { RedisClient } from "./scripts.ts";
 import { SteadySentinelConnector } from "./sentinelconnector.ts";
 import { steadyCluster } from "./steadycluster.ts";
@@ -23,7 +23,7 @@ const COMMAND_RETRIES_MAX = 2;
 /** Of the deadline of a command. */
 const SILENT_TIMEOUTS_MAX = 2;
 
-judgeCommandsAfterReading();
+judgeAfterReading();
 
 export function connectRedis(url: string, purpose: Purpose, timeoutMs: number): RedisClient {
   const client = open(url, purpose, timeoutMs);
