@@ -228,7 +228,9 @@ const LIMITS = [
  * What a migration, a backup, a restore or a command says first: it takes as long as it takes, whatever
  * limits the role or the database has for others. A limit that this version does not know is left out.
  */
-export const WITHOUT_LIMITS = `select set_config(name, '0', true) from pg_settings where name in ('${LIMITS.join("', '")}')`;
+export const WITHOUT_LIMITS =
+  `select set_config(name, '0', true) from unnest('{${LIMITS}}'::text[]) as name ` +
+  "where current_setting(name, true) is not null";
 
 /** Detaching may wait long in the background; a step that makes others wait gives up soon. */
 const RETENTION = { statement_timeout: 30_000, lock_timeout: 1_000, ...UNCOMPILED };

@@ -10,7 +10,7 @@ export async function createDatabase(serverUrl: string, name: string, template =
     const known = await sql`select 1 from pg_database where datname = ${name}`;
     if (known.length > 0) return;
     const connection = await sql.reserve(); // not in a transaction
-    await connection`create database ${sql(name)} template ${sql(template)}`;
+    await connection`create database ${sql(name)} template ${sql(template)}`.finally(connection.release);
   } finally {
     await sql.end({ timeout: 1 });
   }
