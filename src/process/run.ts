@@ -47,11 +47,13 @@ export async function runRoles(roles: readonly Role[]): Promise<number | null> {
     await giveBackMemory();
     survive(log);
     const onProgress = (line: string) => report({ kind: "progress", line });
-    const serving = await serve(config, roles, log, null, onProgress);
+    const onWork = () => {
+      unheed();
+      untilStopped({ stop: async () => (await serving).stop() }, log, onParentGone, SIGNALS);
+    };
+    const serving = serve(config, roles, log, null, { onProgress, onWork });
+    const { stop: _, ...ports } = await serving;
     if (roles.every((role) => YIELDING_ROLES.includes(role))) yieldToOthers(log);
-    unheed();
-    untilStopped(serving, log, onParentGone, SIGNALS);
-    const { stop: _, ...ports } = serving;
     log.info(ports, "serving");
     report({ kind: "ready", ...ports });
     return null;
@@ -84,7 +86,7 @@ function yieldToOthers(log: Logger): void {
 }
 
 /**
- * While it starts nothing is under way. Unheeded, the first process of a container would not hear these
+ * Until its roles begin nothing is under way. Unheeded, the first process of a container would not hear these
  * signals. Hands back how to heed them no longer.
  */
 function endWhenTold(log: Logger): () => void {

@@ -111,12 +111,15 @@ export async function loadRoles(roles: readonly Role[]): Promise<void> {
   for (const role of roles) await LOADS[role]();
 }
 
+/** Is told what it waits for, and when its roles begin one after the other: from then on it has work under way. */
+export type StartListener = { onProgress?(line: string): void; onWork?(): void };
+
 export async function serve(
   config: Config,
   roles: readonly Role[],
   log: Logger,
   otherClock: Clock | null = null,
-  onProgress: (line: string) => void = () => {},
+  { onProgress, onWork }: StartListener = {},
 ): Promise<Serving> {
   const { secret } = required(config, roles);
   const cells = cellsOf(config) ?? [{ name: null, config }];
@@ -127,7 +130,7 @@ export async function serve(
   const opened: Stores[] = [];
   const front = new Front(config, budget, () => Object.assign({}, ...opened.map(({ missing }) => missing)));
   const onWaiting = (line: string) => {
-    onProgress(line);
+    onProgress?.(line);
     // on a port of its own it says what it waits for; on a shared one the others serve
     if (roles.includes("api") && !config.sharedPort) front.open();
   };
@@ -145,6 +148,7 @@ export async function serve(
     const fleet = fleetOf(found);
     const metrics = await tellMetrics(fleet.home);
     if (metrics) stops.push(metrics.stop);
+    onWork?.();
     const taken = await startRoles(roles, fleet, front, stops);
     if (roles.some((role) => RENDERING.includes(role))) (await import("../template/warmup.ts")).warmUp();
     return {

@@ -2,7 +2,10 @@
  * A process that is still starting ends when it is told to, by itself and not by the signal: the first
  * process of a container would not hear it. One that serves finishes what is under way, whatever the signal.
  */
+import { once } from "node:events";
+import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { freePort } from "../../src/embedded/port.ts";
 import { launch } from "../rig/launched.ts";
 import { openProxy, type TcpProxy } from "../rig/proxy.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
@@ -57,4 +60,30 @@ test("SIGHUP to a process that serves", async () => {
   process.signal("SIGHUP");
   expect(await process.ended).toBe(0);
   expect(process.lines.at(-1)?.msg).toBe("stopped: what was under way is finished or given back");
+});
+
+test("SIGTERM while its roles begin: what the first of them has begun is finished", async () => {
+  const url = new URL(stage.databaseUrl);
+  const toPostgres = await openProxy({ port: Number(url.port) });
+  url.host = `127.0.0.1:${toPostgres.port}`;
+  url.search = "";
+  const port = await freePort();
+  const begins = toPostgres.stallRequest((bytes) => bytes.includes("postrider delivery"));
+  const process = launch(["api", "deliver"], {
+    ...stage,
+    databaseUrl: url.href,
+    settings: { PORT: String(port) },
+  });
+  await begins; // and the api has begun
+  const socket = connect(port, "127.0.0.1").setEncoding("utf8");
+  await once(socket, "connect");
+  process.signal("SIGTERM");
+  await process.says("stopping");
+  socket.write("GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n");
+  expect((await once(socket, "data")).join()).toMatch(/^HTTP\/1\.1 200 /);
+  socket.destroy();
+  toPostgres.flow();
+  expect(await process.ended).toBe(0);
+  expect(process.lines.at(-1)?.msg).toBe("stopped: what was under way is finished or given back");
+  await toPostgres.down();
 });
