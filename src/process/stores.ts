@@ -180,7 +180,7 @@ export class Stores {
     if (missing !== null) throw unreachable(this.#redis, new Error(missing));
     // asked for ever, and in one round trip
     const hints = this.sql("hints");
-    this.#clock = await recordClock(() => clockTime(hints));
+    this.#clock = await this.#until(this.#postgres, () => this.#inTime(recordClock(() => clockTime(hints))));
     this.#unfollow = this.#clock.follow((fault) => this.#tellClock(fault));
     return this.#clock;
   }
@@ -211,17 +211,17 @@ export class Stores {
   }
 
   /** `causeOf` finds the error that tells why, in one that does not; null: waiting does not help. */
-  async #until(
+  async #until<T>(
     store: Store,
-    ask: () => PromiseLike<unknown>,
+    ask: () => PromiseLike<T>,
     causeOf: (error: unknown) => unknown = (error) => error,
-  ): Promise<void> {
+  ): Promise<T> {
     for (let isFirst = true; ; isFirst = false) {
       try {
-        await ask();
+        const answer = await ask();
         if (!isFirst) this.#log.info(`${store.name} is there`);
         this.#missing = {};
-        return;
+        return answer;
       } catch (error) {
         const cause = error instanceof NoAnswer ? undefined : causeOf(error);
         if (cause === null) throw error;
@@ -238,8 +238,8 @@ export class Stores {
   }
 
   /** A store may also not answer at all. */
-  async #inTime(answer: PromiseLike<unknown>): Promise<void> {
-    await inTime(this.#answerMsMax, answer, () => {
+  #inTime<T>(answer: PromiseLike<T>): Promise<T> {
+    return inTime(this.#answerMsMax, answer, (): never => {
       throw new NoAnswer();
     });
   }

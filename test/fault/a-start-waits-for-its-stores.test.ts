@@ -57,6 +57,12 @@ test("a store that says nothing is named, and waited for", async () => {
   );
 });
 
+test("a connection that is lost before the time is known is made again", async () => {
+  const lost = toPostgres.cutReply((bytes) => bytes.includes("postrider hints"));
+  const [clock] = await Promise.all([stores.ready(), lost]);
+  expect(clock.fault).toBeNull();
+});
+
 test("a Redis that says nothing to a process that has begun is named", async () => {
   toRedis.stall();
   const started = await stores.redis("worker").then(String, String);
