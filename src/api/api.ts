@@ -13,6 +13,7 @@ import type { Network } from "../networks.ts";
 import { type EventCommit, eventCommit } from "../record/automations/events.ts";
 import { type ContactCommit, contactCommit } from "../record/contacts/commit.ts";
 import type { Sql } from "../record/db/connect.ts";
+import { urlAt } from "../rules/urlat.ts";
 import { ownSubmitter, type Submit, type SubmitParts, submitter } from "../submit.ts";
 import { grantRoutes } from "./absent.ts";
 import { ATTACHMENTS_PATH, attachmentPage, attachmentRoutes } from "./attachments.ts";
@@ -147,7 +148,7 @@ export function openHandlers(
 }
 
 function publicUrlOf({ publicUrl, host, port }: HandlerParts): string {
-  return publicUrl ?? `http://${host}:${port}`;
+  return publicUrl ?? urlAt(host, port);
 }
 
 function confirmationsBy(

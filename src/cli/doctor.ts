@@ -28,6 +28,7 @@ import { tellingFault } from "../redis/anotherserver.ts";
 import { canWrite, evictionTrouble, infoOf } from "../redis/canwrite.ts";
 import { connectRedis, mastersOf } from "../redis/connect.ts";
 import { missingRight } from "../redis/rights.ts";
+import { urlAt } from "../rules/urlat.ts";
 import { certificateTrouble } from "../submission/certificatecheck.ts";
 import { settings } from "./context.ts";
 import { findUnfinishedMoves } from "./openmoves.ts";
@@ -388,7 +389,7 @@ async function dane(config: Config): Promise<CheckResult> {
 function publicUrl({ publicUrl: url, host, port }: Config): CheckResult {
   const what = "public URL";
   if (url !== null) return { what, state: "ok", detail: `links in e-mails start with ${url}` };
-  const detail = `PUBLIC_URL is not set: links in e-mails start with http://${host}:${port}, which recipients cannot open`;
+  const detail = `PUBLIC_URL is not set: links in e-mails start with ${urlAt(host, port)}, which recipients cannot open`;
   return { what, state: "warn", detail };
 }
 

@@ -8,6 +8,7 @@ import type { Clock } from "../clock.ts";
 import type { ContactCommit } from "../record/contacts/commit.ts";
 import type { Sql } from "../record/db/connect.ts";
 import type { RedisClient } from "../redis/scripts.ts";
+import { urlAt } from "../rules/urlat.ts";
 import type { SubmitOwn } from "../submit.ts";
 import { SecretSealer } from "../webhooks/secret.ts";
 import { type ApiDoor, answerOfApi, sendFor } from "./apicalls.ts";
@@ -126,7 +127,7 @@ export async function startConsole(parts: ConsoleParts): Promise<Console> {
     port,
   );
   const { port: listening, stop } = server;
-  place.url = `${publicUrl?.replace(/\/+$/, "") ?? `http://${host}:${listening}`}/console`;
+  place.url = `${publicUrl?.replace(/\/+$/, "") ?? urlAt(host, listening)}/console`;
   return {
     port: listening,
     calls: table,

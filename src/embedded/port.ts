@@ -37,12 +37,6 @@ export function isPortTaken(error: unknown): boolean {
   return codeOf(error) === "EADDRINUSE";
 }
 
-/** The address of this machine at which somebody who listens on `host` is reached, as it stands in a url. */
-export function reachable(host: string): string {
-  const everywhere: Record<string, string> = { "0.0.0.0": "127.0.0.1", "::": "[::1]" };
-  return everywhere[host] ?? (host.includes(":") ? `[${host}]` : host);
-}
-
 /**
  * Runs what needs a port with the given one, or with a free one; another free one when that was taken
  * meanwhile.

@@ -8,8 +8,9 @@ import { once } from "node:events";
 import pino, { type Logger } from "pino";
 import { type Config, childEnv, loadConfig } from "../config.ts";
 import { type ChildReport, onParentGone, report } from "../embedded/parent.ts";
-import { freePort, isPortFree, isPortTaken, reachable } from "../embedded/port.ts";
+import { freePort, isPortFree, isPortTaken } from "../embedded/port.ts";
 import type { Role } from "../rules/roles.ts";
+import { urlAt } from "../rules/urlat.ts";
 import { type MetricsServer, startCollecting } from "./metrics.ts";
 import { reasonOf, statusOf, untilStopped } from "./run.ts";
 import { StartError } from "./stores.ts";
@@ -187,9 +188,7 @@ class ProcessGroup {
       });
     });
     member.metricsUrl =
-      ready.metricsPort === null
-        ? null
-        : `http://${reachable(this.#config.host)}:${ready.metricsPort}/metrics`;
+      ready.metricsPort === null ? null : `${urlAt(this.#config.host, ready.metricsPort)}/metrics`;
     member.beganAt = performance.now();
     child.once("exit", () => void this.#restart(place, member));
     return ready;

@@ -13,10 +13,11 @@ import { type Child, ChildStartError, startChild } from "../embedded/child.ts";
 import { type Demo, demoWorkspace } from "../embedded/demo.ts";
 import { Home, type ReadyInfo } from "../embedded/home.ts";
 import type { ChildReport, StoresReport } from "../embedded/parent.ts";
-import { freePort, isPortFree, reachable } from "../embedded/port.ts";
+import { freePort, isPortFree } from "../embedded/port.ts";
 import { endProcess } from "../embedded/process.ts";
 import { keysOf } from "../names.ts";
 import type { Role } from "../rules/roles.ts";
+import { urlAt } from "../rules/urlat.ts";
 
 /** Where reports go in development: a name that nobody can own. */
 const BOUNCE_DOMAIN = "bounces.postrider.test";
@@ -192,7 +193,7 @@ class Root {
     try {
       const { startCollecting } = await import("./metrics.ts");
       const metrics = await startCollecting({ host, port, token, onFault }, processes);
-      return `http://${reachable(host)}:${metrics.port}/metrics`;
+      return `${urlAt(host, metrics.port)}/metrics`;
     } catch (error) {
       throw new ChildStartError(
         `The metrics cannot be served on ${host}, port ${port}: ${messageOf(error)}. Set METRICS_PORT.`,
@@ -231,7 +232,7 @@ class Root {
     if (report.kind !== "ready" || name !== "others") return {};
     const { host, inboundHost, submissionHost } = this.#config;
     const url = (scheme: string, host: string, port: number | null) =>
-      port === null ? null : `${scheme}://${reachable(host)}:${port}`;
+      port === null ? null : urlAt(host, port, scheme);
     return {
       inbound_url: url("smtp", inboundHost, report.inboundPort),
       submission_url: url("smtp", submissionHost, report.submissionPort),
@@ -274,7 +275,7 @@ class Root {
   async #apiAnswers(report: ChildReport): Promise<string> {
     if (report.kind !== "ready" || report.port === null)
       throw new ChildStartError("The API process reported no port.");
-    const baseUrl = `http://${reachable(this.#config.host)}:${report.port}`;
+    const baseUrl = urlAt(this.#config.host, report.port);
     const deadline = performance.now() + READY_MS_MAX;
     for (;;) {
       const missing = await missingAt(baseUrl);
@@ -316,7 +317,7 @@ class Root {
 
   #noteMetrics(name: string, report: ChildReport): void {
     if (report.kind === "ready" && report.metricsPort !== null)
-      this.#metricsUrls.set(name, `http://${reachable(this.#config.host)}:${report.metricsPort}/metrics`);
+      this.#metricsUrls.set(name, `${urlAt(this.#config.host, report.metricsPort)}/metrics`);
   }
 
   /** The process that owned the stores may have been killed before it could end them. */

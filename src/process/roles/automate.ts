@@ -7,6 +7,7 @@ import { receiversFor } from "../../delivery/receivers.ts";
 import { Owners } from "../../domain/owners.ts";
 import { contactCommit } from "../../record/contacts/commit.ts";
 import type { Sql } from "../../record/db/connect.ts";
+import { urlAt } from "../../rules/urlat.ts";
 import { TemplateCache } from "../../template/cache.ts";
 import { ReportSender, type ReportSenderParts } from "../../transport/reportsender.ts";
 import { openOwnMail } from "./ownmail.ts";
@@ -23,7 +24,7 @@ export async function startAutomateRole(parts: RoleParts) {
     contacts,
     templates: new TemplateCache(mail.reads, config.storeTimeoutMs),
     owners: new Owners({ sql: mail.reads, isRequired: config.requireVerifiedDomains, onFault }),
-    links: new Links(serverSecret, config.publicUrl ?? `http://${config.host}:${config.port}`),
+    links: new Links(serverSecret, config.publicUrl ?? urlAt(config.host, config.port)),
     clock,
     onFault,
   });

@@ -7,6 +7,7 @@ import { type Config, homeFolder } from "../../config.ts";
 import { startConsole } from "../../console/console.ts";
 import { readFigures, sendingNow } from "../../delivery/figures.ts";
 import { Home } from "../../embedded/home.ts";
+import { urlAt } from "../../rules/urlat.ts";
 import { handlersOf, openAbove, openIntake } from "./intake.ts";
 import { notOpened, operatorSender, type RoleParts } from "./parts.ts";
 
@@ -30,7 +31,7 @@ export async function startConsoleRole(parts: RoleParts) {
         keyring: new Keyring({ redis, sql, serverSecret, clock }),
         port: consolePort,
         heard: heardWith(config),
-        apiUrl: `http://${host}:${port}`,
+        apiUrl: urlAt(host, port),
         mailFrom: operatorSender(config),
         demoKey: () => demoKeyOf(config, serverSecret),
         figures: async (now) => sendingNow(await readFigures(redis, now)),

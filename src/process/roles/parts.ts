@@ -13,6 +13,7 @@ import type { DomainDns } from "../../domain/records.ts";
 import type { Looks } from "../../record/db/looks.ts";
 import type { OverloadState } from "../../record/mail/overload.ts";
 import type { QueueShards } from "../../record/mail/queueshards.ts";
+import { urlAt } from "../../rules/urlat.ts";
 import type { FaultLog } from "../faultlog.ts";
 import { StartError, type Stores } from "../stores.ts";
 
@@ -49,7 +50,7 @@ export function workerName(): string {
 
 /** Who writes confirmation mails in the operator's words. */
 export function operatorSender({ mailFrom, publicUrl, host, port }: Config): string {
-  return mailFrom ?? defaultSender(publicUrl ?? `http://${host}:${port}`);
+  return mailFrom ?? defaultSender(publicUrl ?? urlAt(host, port));
 }
 
 /** Asks DNS for the records of senders' domains. */
