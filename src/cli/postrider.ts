@@ -12,11 +12,12 @@ import { makeProgram } from "./program.ts";
 
 const USAGE_EXIT = 2;
 
-process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code === "EPIPE") return; // whoever listened has had enough
-  complain(`The output cannot be written: ${error.message}.`);
-  process.exit(1);
-});
+for (const output of [process.stdout, process.stderr])
+  output.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EPIPE") return; // whoever listened has had enough
+    complain(`The output cannot be written: ${error.message}.`);
+    process.exit(1);
+  });
 
 try {
   const program = await makeProgram(process.argv[2]);

@@ -14,3 +14,9 @@ test("nothing is said of it, and the status is that of the command", async () =>
   const [status] = await once(command, "close");
   expect({ status, said }).toEqual({ status: 0, said: "" });
 });
+
+test("nor does one who reads no errors change the status", async () => {
+  const command = spawn(process.execPath, [POSTRIDER, "nonsense"], { stdio: ["ignore", "ignore", "pipe"] });
+  command.stderr.destroy();
+  expect(await once(command, "close")).toEqual([2, null]);
+});
