@@ -5,6 +5,7 @@
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 import { startDaemon } from "./daemon.ts";
 import { makeFolder } from "./folder.ts";
 import { withPort } from "./port.ts";
@@ -72,7 +73,8 @@ export async function startRedis(options: RedisOptions): Promise<RedisServer> {
       signal,
     });
     return {
-      url: `unix://${socket}${password === undefined ? "" : `?password=${password}`}`,
+      // `%`, `#` and `?` of the folder escaped
+      url: `unix://${pathToFileURL(socket).pathname}${password === undefined ? "" : `?password=${password}`}`,
       tcpUrl: `redis://${password === undefined ? "" : `:${password}@`}127.0.0.1:${port}`,
       pid: server.pid,
       ended: server.ended,
