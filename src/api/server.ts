@@ -3,7 +3,9 @@
  * one answer. Under /api/v1 every request passes the gate; the few open paths beside it are served as they
  * are.
  */
+
 import uWS, { type us_listen_socket } from "uWebSockets.js";
+import { existsSync, readFileSync } from "node:fs";
 import { Unavailable } from "../admission/unavailable.ts";
 import { whenLate } from "../clock.ts";
 import { type Count, Counter, type Distribution, Gauge, Histogram, SECONDS } from "../meter.ts";
@@ -40,9 +42,18 @@ const UNAVAILABLE = new Counter("postrider_requests_unavailable_total", "Answers
 ]);
 const GONE = new Counter("postrider_requests_gone_total", "Requests whose client had left before the answer");
 const OPEN = new Gauge("postrider_http_connections", "Connections of callers that are open");
+const TURNED_AWAY = new Counter(
+  "postrider_http_connections_refused_total",
+  "Connections of callers that were closed, since too many were open",
+);
 const IN_FLIGHT = new Gauge("postrider_requests_in_flight", "Requests that are being handled");
 
 const IN_FLIGHT_MAX = 10_000;
+/**
+ * Of the descriptors that the process may have. The rest is for stores, receivers and files, and uWebSockets.js
+ * tries without a pause to accept what it has none for.
+ */
+const CONNECTIONS_PART = 0.5;
 const DRAIN_MS_MAX = 4_000;
 /** A connection that was silent for so long while we drain is idle, and may end. */
 const DRAIN_SILENCE_MS = 300;
@@ -108,9 +119,13 @@ export function startServer({ host, port, sharesPort, budget, missing }: Listeni
   // the version header names the library to everyone; its switch is missing from its types
   (uWS as unknown as { _cfg(option: string): void })._cfg("silent");
   const app = uWS.App();
+  const connectionsMax = CONNECTIONS_PART * descriptorsMax();
   // biome-ignore lint/suspicious/useIterableCallbackReturn: it is told of connections, and filters none
-  app.filter((_, change) => {
+  app.filter((res, change) => {
     connections += Number(change);
+    if (Number(change) < 0 || connections <= connectionsMax) return;
+    TURNED_AWAY.add(1);
+    res.close();
   });
   app.any("/*", (res, req) => {
     const exchange = new Exchange(res, req, budget, () => isStopping);
@@ -168,6 +183,15 @@ export function startServer({ host, port, sharesPort, budget, missing }: Listeni
     app.close();
   }
 }
+
+/** How many files and sockets Linux lets this process have open. */
+function descriptorsMax(): number {
+  if (!existsSync(LIMITS_FILE)) return Number.POSITIVE_INFINITY;
+  return Number(
+    /^Max open files +(\d+)/m.exec(readFileSync(LIMITS_FILE, "utf8"))?.[1] ?? Number.POSITIVE_INFINITY,
+  );
+}
+const LIMITS_FILE = "/proc/self/limits";
 
 function answerServed(parts: ServerParts, exchange: Exchange): void {
   (parts.answer?.(exchange) ?? answerOf(parts, exchange)).then(
