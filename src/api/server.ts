@@ -50,8 +50,8 @@ const IN_FLIGHT = new Gauge("postrider_requests_in_flight", "Requests that are b
 
 const IN_FLIGHT_MAX = 10_000;
 /**
- * Of the descriptors that the process may have. The rest is for stores, receivers and files, and uWebSockets.js
- * tries without a pause to accept what it has none for.
+ * Of the descriptors that the process may have. The rest is for stores, receivers and files, and
+ * uWebSockets.js tries without a pause to accept what it has none for.
  */
 const CONNECTIONS_PART = 0.5;
 const DRAIN_MS_MAX = 4_000;

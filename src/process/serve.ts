@@ -111,7 +111,7 @@ export async function loadRoles(roles: readonly Role[]): Promise<void> {
   for (const role of roles) await LOADS[role]();
 }
 
-/** Is told what it waits for, and when its roles begin one after the other: from then on it has work under way. */
+/** Is told what it waits for, and when its roles begin: from then on it has work under way. */
 export type StartListener = { onProgress?(line: string): void; onWork?(): void };
 
 export async function serve(

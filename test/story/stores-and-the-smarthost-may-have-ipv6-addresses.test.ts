@@ -1,4 +1,4 @@
-/** An IPv6 address stands in brackets in the URLs of the stores and of the smarthost, and in what we listen on. */
+/** IPv6 addresses stand in brackets in the URLs of the stores and the smarthost; `HOST` may be one, too. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect, createServer, type Server } from "node:net";
 import { networkInterfaces, tmpdir } from "node:os";
