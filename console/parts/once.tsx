@@ -1,12 +1,9 @@
 /** A secret that the server tells once: it is shown until somebody says that they have it. */
 import { Code, Copy } from "./bits.tsx";
-import { Dialog, Field, type Loss } from "./form.tsx";
+import { Dialog, Field } from "./form.tsx";
 
-const LOSS: Loss = {
-  title: "Close without storing it?",
-  button: "Close",
-  words: "Nobody can see it afterwards, not even you.",
-};
+const LOSS = { title: "Close without storing it?", button: "Close" };
+const LOST = "Nobody can see it afterwards, not even you.";
 
 export type Secret = {
   title: string;
@@ -17,6 +14,8 @@ export type Secret = {
   secret: string;
   /** What else there is to know of it. */
   words?: string;
+  /** Where it is afterwards. */
+  elsewhere?: string;
   /** A command to try it with. */
   trial?: string;
 };
@@ -27,11 +26,12 @@ export function ShownOnce({
   noun,
   secret,
   words,
+  elsewhere = LOST,
   trial,
   onClose,
 }: Secret & { onClose(): void }) {
   return (
-    <Dialog title={title} loss={LOSS} onClose={onClose}>
+    <Dialog title={title} loss={{ ...LOSS, words: elsewhere }} onClose={onClose}>
       <p>
         <strong>Copy it now.</strong> It is not shown again. {words}
       </p>

@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
 import { call } from "../call.ts";
 import { useGet } from "../hooks.ts";
-import { Badge, Card, Copy, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
-import { Choice, Confirm, Dialog, Do, Field, Form, Text, textOf } from "../parts/form.tsx";
+import { Badge, Card, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
+import { Choice, Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
 import type { Column } from "../parts/table.tsx";
 import { useConsole } from "../session.ts";
@@ -12,6 +12,8 @@ type Member = { id: string; email: string; role: string; has_totp: boolean; is_y
 type Invitation = { id: string; email: string; role: string; created_at: string; expires_at: string };
 type Members = { data: Member[]; invitations: Invitation[]; may_manage: boolean };
 type Link = { email: string; link: string | null };
+
+const ON_ITS_WAY = "The invitation is on its way";
 
 const ROLES = [
   { value: "member", name: "Member: sends mail, changes templates and contacts" },
@@ -182,47 +184,29 @@ function Invite({
   onInvited(): Promise<unknown>;
   onClose(): void;
 }) {
-  const [made, setMade] = useState<Link | null>(null);
-  const link = made?.link;
-  if (made && link)
+  const { showOnce } = useConsole();
+  const [invited, setInvited] = useState<string | null>(null);
+  if (invited !== null)
     return (
-      <Dialog title="The invitation is on its way" onClose={onClose}>
-        <p>
-          This link was mailed to {made.email}, and works for seven days. It is shown here since mail of this
-          engine goes to the mailbox.
-        </p>
-        <Field label="Link">
-          {(id) => (
-            <input
-              id={id}
-              class="secret"
-              readOnly
-              value={link}
-              onFocus={({ currentTarget }) => currentTarget.select()}
-            />
-          )}
-        </Field>
-        <div class="buttons">
-          <Copy name="Copy the link" text={link} />
-          <button type="button" class="primary" onClick={onClose}>
-            Done
-          </button>
-        </div>
-      </Dialog>
-    );
-  if (made)
-    return (
-      <Dialog title="The invitation is on its way" onClose={onClose}>
-        <p>A link was mailed to {made.email}. It works for seven days.</p>
+      <Dialog title={ON_ITS_WAY} onClose={onClose}>
+        <p>A link was mailed to {invited}. It works for seven days.</p>
         <button type="button" class="primary" onClick={onClose}>
           Done
         </button>
       </Dialog>
     );
   const invite = async (fields: FormData) => {
-    setMade(
-      await call<Link>("POST", "members", { email: textOf(fields, "email"), role: textOf(fields, "role") }),
-    );
+    const asked = { email: textOf(fields, "email"), role: textOf(fields, "role") };
+    const { email, link } = await call<Link>("POST", "members", asked);
+    if (link === null) setInvited(email);
+    else {
+      onClose();
+      showOnce({
+        ...{ title: ON_ITS_WAY, label: "Link", noun: "link", secret: link },
+        words: `It was mailed to ${email}, and works for seven days. Mail of this engine goes to the mailbox.`,
+        elsewhere: "It is only in the mail then.",
+      });
+    }
     await onInvited();
   };
   return (

@@ -1,7 +1,7 @@
 /**
- * A key or a signing secret is told once. It is there until somebody says that they have it: to close it, to
- * go back and to leave the page are asked about, and neither another screen nor the end of the session takes
- * it.
+ * A key, a signing secret or the link of an invitation is told once. It is there until somebody says that
+ * they have it: to close it, to go back and to leave the page are asked about, and neither another screen nor
+ * the end of the session takes it.
  */
 import type { Page } from "playwright-core";
 import { expect } from "vitest";
@@ -112,6 +112,33 @@ inChromium("whoever signs in again after the session has ended still sees it, an
       expect(await page.content()).not.toContain(key);
     }
   }
+});
+
+inChromium("the link of an invitation stays until it is stored, whoever wants to go elsewhere", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.getByRole("link", { name: "Members" }).click();
+  // where mail goes to the mailbox
+  await page.route("**/call/members", async (route) => {
+    if (route.request().method() !== "POST") return route.continue();
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), link: "https://p.example/#token" } });
+  });
+  await page.getByRole("button", { name: "Invite" }).click();
+  await page.getByLabel("Email").fill("grace@example.net");
+  await page.getByRole("button", { name: "Send the invitation" }).click();
+  const dialog = page.getByRole("dialog", { name: "The invitation is on its way" });
+  await dialog.getByText("grace@example.net").waitFor();
+  await page.keyboard.press("Escape");
+  await question(page).getByText("It is only in the mail then.").waitFor();
+  await question(page).getByRole("button", { name: "Go back" }).click();
+  await page.evaluate(`
+    history.replaceState(null, "", "/console/emails");
+    dispatchEvent(new PopStateEvent("popstate"));`);
+  await page.locator("h1", { hasText: "Emails" }).waitFor();
+  expect(await dialog.getByLabel("Link").inputValue()).toBe("https://p.example/#token");
+  await dialog.getByRole("button", { name: "I have stored it" }).click();
+  await dialog.waitFor({ state: "detached" });
 });
 
 inChromium("a new signing secret comes although somebody wants to go back meanwhile", async () => {
