@@ -1,7 +1,7 @@
 /** Sign-in first, then the shell with a screen in it. */
 import type { ComponentChildren } from "preact";
 import { type Dispatch, type StateUpdater, useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { actAs, type CallError, call, get } from "./call.ts";
+import { actAs, type CallError, call, get, sessionToken } from "./call.ts";
 import { draftsAreOf, forgetDrafts, hasDrafts, isHeldInDialog } from "./draft.ts";
 import { keep, kept } from "./kept.ts";
 import { listen } from "./live.ts";
@@ -39,7 +39,11 @@ export function App() {
   const onOutdated = useRenewal(setSession);
   // before any screen asks for anything
   actAs(
-    { workspaceId: workspace?.id ?? null, csrf: session?.csrf ?? "" },
+    {
+      workspaceId: workspace?.id ?? null,
+      accountId: session?.account.id ?? null,
+      csrf: session?.csrf ?? "",
+    },
     () => {
       // whoever signs out waits for that answer, while other calls may be refused already
       if (session?.csrf === leaving.current) return;
@@ -55,26 +59,33 @@ export function App() {
 
   const renew = useCallback(async (given?: Session) => {
     if (given) return setSession(given);
+    const token = sessionToken();
+    // a late answer tells nothing of a session that began meanwhile
+    const isLate = () => sessionToken() !== token;
     try {
-      setSession(await get<Session>("session"));
+      const now = await get<Session>("session");
+      if (isLate()) return;
+      setSession(now);
       setError(null);
     } catch (refusal) {
+      if (isLate()) return;
       const isSignedOut = (refusal as CallError).status === 401;
       if (isSignedOut) setSession(null);
       setError(isSignedOut ? null : (refusal as Error).message);
     }
   }, []);
-  useEffect(() => void renew(), [renew]);
+  const isUnknown = session === undefined;
   useEffect(() => {
+    if (isUnknown) void renew();
+  }, [isUnknown, renew]);
+  useEffect(() => {
+    // somebody went back to a page that the browser kept: the session may have ended, or be another's
     const shownAgain = ({ persisted }: PageTransitionEvent) => {
-      if (!persisted) return;
-      // somebody went back to a page that the browser kept: the session may have ended, or be another's
-      setSession(undefined);
-      void renew();
+      if (persisted) setSession(undefined);
     };
     addEventListener("pageshow", shownAgain);
     return () => removeEventListener("pageshow", shownAgain);
-  }, [renew]);
+  }, []);
 
   const workspaceId = workspace?.id;
   useEffect(() => {
@@ -181,9 +192,10 @@ function useRenewal(set: Dispatch<StateUpdater<Session | null | undefined>>): ()
     const renew = () => {
       timer.current = null;
       askedAt.current = Date.now();
+      const token = sessionToken();
       get<Session>("session").then(
-        // whoever has signed out meanwhile stays out
-        (now) => set((before) => (before ? now : before)),
+        // whoever has signed out meanwhile stays out, also where somebody else has signed in
+        (now) => set((before) => (before?.csrf === token ? now : before)),
         () => {}, // whoever was refused is told why already
       );
     };

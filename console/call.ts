@@ -19,8 +19,9 @@ export class CallError extends Error {
   }
 }
 
-type Identity = { workspaceId: string | null; csrf: string };
-let identity: Identity = { workspaceId: null, csrf: "" };
+/** Of nobody before somebody has signed in. */
+type Identity = { workspaceId: string | null; accountId: string | null; csrf: string };
+let identity: Identity = { workspaceId: null, accountId: null, csrf: "" };
 let onSignedOut = () => {};
 let onOutdated = () => {};
 
@@ -34,6 +35,11 @@ export function actAs(who: Identity, signedOut: () => void, outdated: () => void
 /** Of a page that waits behind the sign-in nothing is asked. */
 export function isSignedIn(): boolean {
   return identity.csrf !== "";
+}
+
+/** The token of the session that calls are of; empty when nobody is signed in. */
+export function sessionToken(): string {
+  return identity.csrf;
 }
 
 /** The workspace that calls are for now. */
@@ -137,9 +143,11 @@ function notAnswered({ name }: Error, { isRepeatable = false }: Asked): never {
 }
 
 function headersOf(method: Method, body: unknown): Record<string, string> {
-  const { workspaceId, csrf } = identity;
+  const { workspaceId, accountId, csrf } = identity;
   return {
     ...(workspaceId === null ? {} : { "X-Workspace": workspaceId }),
+    // somebody else may have signed in since, in another tab
+    ...(accountId === null ? {} : { "X-Account": accountId }),
     ...(method === "GET" ? {} : { "X-CSRF-Token": csrf }),
     ...(body === undefined ? {} : { "Content-Type": "application/json" }),
   };

@@ -139,10 +139,15 @@ export class Calls {
     return this.#handle(call, known, about, () => call.handle({ ...known, body }));
   }
 
-  /** Signed in, and when it changes something: by our own page. */
-  async signedIn(request: ConsoleRequest): Promise<ConsoleSession> {
+  /**
+   * Signed in, and when it changes something: by our own page. `meant` is whose page it is, where that is
+   * known: tabs share the cookie, and somebody else may have signed in since in another one.
+   */
+  async signedIn(request: ConsoleRequest, meant = request.header("x-account")): Promise<ConsoleSession> {
     const session = await this.#parts.sessions.find(request, this.#parts.now());
     if (!session) throw deny("not_signed_in", "You are not signed in, or your session has ended. Sign in.");
+    if (meant !== "" && meant !== session.accountId)
+      throw deny("not_signed_in", "Somebody else has signed in, such as in another tab. Sign in.");
     await this.#parts.countCall(session.accountId);
     if (request.method !== "GET" && !isSameText(request.header("x-csrf-token"), session.csrf))
       throw deny(
