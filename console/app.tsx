@@ -88,11 +88,12 @@ export function App() {
   }, []);
 
   const workspaceId = workspace?.id;
+  const accountId = session?.account.id;
   useEffect(() => {
-    if (!workspaceId) return;
+    if (!workspaceId || !accountId) return;
     keep(LAST_WORKSPACE, workspaceId);
-    return listen(workspaceId);
-  }, [workspaceId]);
+    return listen(accountId, workspaceId);
+  }, [accountId, workspaceId]);
 
   const leave = async (ended: "session" | "sessions") => {
     leaving.current = session?.csrf ?? null;

@@ -1,32 +1,36 @@
-/** What happens in the workspace, as the server tells it: one connection for all screens. */
+/** What happens in the workspace: one stream for all screens, and where the browser can for all tabs. */
 import { withQuery } from "./call.ts";
+import { openStream } from "./stream.ts";
+import workerUrl from "./streamworker.ts?worker&url";
 
 const GATHER_MS = 400;
-/** Browsers give up a stream that was refused once, as a proxy does while the console restarts. */
-const AGAIN_MS = 5_000;
 const listeners = new Set<() => void>();
-let source: EventSource | null = null;
 let isGathering = false;
-let again: ReturnType<typeof setTimeout> | undefined;
 
-export function listen(workspaceId: string): () => void {
-  connect(withQuery("/console/call/live", { workspace: workspaceId }));
-  return () => {
-    clearTimeout(again);
-    source?.close();
-    source = null;
+export function listen(accountId: string, workspaceId: string): () => void {
+  const path = withQuery("/console/call/live", { workspace: workspaceId, account: accountId });
+  if (!("SharedWorker" in globalThis)) return openStream(path, gather).close;
+  // a worker is shared by those who give it the same name: other people and workspaces have others
+  const worker = new SharedWorker(workerUrl, { name: path });
+  const { port } = worker;
+  let close = () => {
+    port.postMessage("leaves");
+    port.close();
   };
-}
-
-function connect(path: string): void {
-  const opened = new EventSource(path);
-  source = opened;
-  opened.addEventListener("change", gather);
-  // what happened before, since a screen has read or a stream was closed, nobody tells
-  opened.addEventListener("ready", gather);
-  opened.addEventListener("error", () => {
-    if (opened.readyState === EventSource.CLOSED) again = setTimeout(() => connect(path), AGAIN_MS);
-  });
+  port.onmessage = gather;
+  // the server may have been upgraded since this page was loaded
+  worker.onerror = () => {
+    close = openStream(path, gather).close;
+  };
+  const leave = () => {
+    worker.onerror = null;
+    close();
+  };
+  addEventListener("pagehide", leave);
+  return () => {
+    removeEventListener("pagehide", leave);
+    leave();
+  };
 }
 
 export function onNews(listener: () => void): () => void {

@@ -8,6 +8,8 @@ import { PASSWORD, person } from "../rig/people.ts";
 import { mail } from "../rig/workspace.ts";
 
 const scene = sceneOf(openConsole);
+/** The stream is the page's own then, and the test can stand in its way. */
+const ALONE = "delete globalThis.SharedWorker";
 
 inChromium("an empty list teaches, and three mails arrive without reload", async () => {
   const page = await scene.chromium.pageOf(scene.engine, scene.workspace.id, "member");
@@ -21,6 +23,7 @@ inChromium("an empty list teaches, and three mails arrive without reload", async
 
 inChromium("a stream that a proxy refused once is opened again", async () => {
   const page = await scene.chromium.page();
+  await page.addInitScript(ALONE);
   let refusals = 0;
   await page.route("**/console/call/live?*", (route) =>
     refusals++ === 0 ? route.fulfill({ status: 502 }) : route.continue(),
@@ -39,7 +42,7 @@ inChromium("what happened while the stream was broken shows once it is back", as
   const { email } = await person(engine.sql, workspace.id, "member");
   const page = await chromium.page();
   // then it does not read every 15 seconds
-  await page.addInitScript("setInterval = () => 0");
+  await page.addInitScript(`setInterval = () => 0; ${ALONE}`);
   await page.route("**/console/call/live?*", (route) => route.fulfill({ status: 502 }));
   const refused = page.waitForResponse("**/console/call/live?*");
   await page.goto(`${engine.consoleUrl}/console`);
@@ -57,7 +60,7 @@ inChromium("what happened between the first look and the stream shows at once", 
   const { email } = await person(engine.sql, workspace.id, "member");
   const page = await chromium.page();
   // then it does not read every 15 seconds
-  await page.addInitScript("setInterval = () => 0");
+  await page.addInitScript(`setInterval = () => 0; ${ALONE}`);
   let open = () => {};
   const mayOpen = new Promise<void>((resolve) => {
     open = resolve;
@@ -78,6 +81,7 @@ inChromium("who looks at a page again sees what happened meanwhile", async () =>
   const page = await chromium.page();
   // nothing but that makes it read again: no timer, and no stream
   await page.addInitScript(`
+    ${ALONE};
     var seen = "visible";
     setInterval = () => 0;
     Object.defineProperty(document, "visibilityState", { get: () => seen });`);

@@ -31,6 +31,8 @@ test("the page, its scripts, its style and its icon", async () => {
   const script = await (await fetch(engine.consoleUrl + assets.find((path) => path.endsWith(".js")))).text();
   const later = [...script.matchAll(/import\(`\.\/([^`]+)`\)/g)].map(([, name]) => `/console/assets/${name}`);
   expect(later).toEqual([expect.stringContaining("/plot-")]);
-  const parts = await Promise.all(["/console", ...assets, ...later].map(bytesOf));
+  const workers = [...script.matchAll(/`(\/console\/assets\/[^`]+\.js)`/g)].map(([, path = ""]) => path);
+  expect(workers).toEqual([expect.stringContaining("/streamworker-")]);
+  const parts = await Promise.all(["/console", ...assets, ...later, ...workers].map(bytesOf));
   expect(parts.reduce((sum, { length }) => sum + length, 0)).toBeLessThan(PAGE_BYTES_MAX);
 });
