@@ -56,23 +56,38 @@ export function useGet<T>(path: string | null, read: (path: string) => Promise<T
 type Answer<T> = Omit<Fetched<T>, "reload">;
 
 /**
- * Calls when something happened in the workspace, every 15 seconds while the page is looked at, and when
+ * Reads when something happened in the workspace and every 15 seconds, while the page is looked at, and when
  * somebody looks at it again.
  */
-export function useNews(react: () => void): void {
+export function useNews(read: () => Promise<unknown>): void {
   useEffect(() => {
-    const reactWhileSeen = () => {
-      if (document.visibilityState === "visible" && isSignedIn()) react();
+    const readWhileSeen = async () => {
+      if (document.visibilityState === "visible" && isSignedIn()) await read();
     };
-    const stop = onNews(react);
-    const timer = setInterval(reactWhileSeen, REFRESH_MS);
-    document.addEventListener("visibilitychange", reactWhileSeen);
+    const stop = onNews(oneByOne(readWhileSeen));
+    const timer = setInterval(readWhileSeen, REFRESH_MS);
+    document.addEventListener("visibilitychange", readWhileSeen);
     return () => {
       stop();
       clearInterval(timer);
-      document.removeEventListener("visibilitychange", reactWhileSeen);
+      document.removeEventListener("visibilitychange", readWhileSeen);
     };
-  }, [react]);
+  }, [read]);
+}
+
+/** While an answer is slow, whatever happens is one reason to read again: after it. */
+function oneByOne(read: () => Promise<void>): () => void {
+  let [isReading, isDue] = [false, false];
+  return async () => {
+    isDue = true;
+    if (isReading) return;
+    isReading = true;
+    while (isDue) {
+      isDue = false;
+      await read();
+    }
+    isReading = false;
+  };
 }
 
 /** What a button does, with its refusal in words and whether it is under way. */

@@ -167,7 +167,7 @@ function usePages<T extends { id: string }>(wanted: Wanted<T>, refreshed: unknow
     if (looking.current === name) looking.current = null;
   }, [readHead, name]);
   /** Where pages are looked through, only the newest is read again: they may be many. */
-  const refresh = useCallback(() => {
+  const refresh = useCallback(async () => {
     const before = shown.current;
     if (!asked.current.holds) return load();
     if (looking.current === name) return;

@@ -82,15 +82,15 @@ inChromium("who looks at a page again sees what happened meanwhile", async () =>
   // nothing but that makes it read again: no timer, and no stream
   await page.addInitScript(`
     ${ALONE};
-    var seen = "visible";
+    window.seen = "visible";
     setInterval = () => 0;
-    Object.defineProperty(document, "visibilityState", { get: () => seen });`);
+    Object.defineProperty(document, "visibilityState", { get: () => window.seen });`);
   await page.route("**/console/call/live?*", (route) => route.abort());
   await page.goto(`${engine.consoleUrl}/console`);
   await signIn(page, email, PASSWORD);
   await page.getByText(/curl http.*\/api\/v1\/emails/).waitFor();
   const look = (how: string) =>
-    page.evaluate(`seen = "${how}"; document.dispatchEvent(new Event("visibilitychange"))`);
+    page.evaluate(`window.seen = "${how}"; document.dispatchEvent(new Event("visibilitychange"))`);
   await look("hidden");
   await workspace.client.post("/emails", mail({ subject: "Sent meanwhile" }));
   await look("visible");

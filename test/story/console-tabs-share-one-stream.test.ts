@@ -123,6 +123,53 @@ inChromium("a tab hears nothing of another workspace, also after it was there", 
   await context.close();
 });
 
+inChromium("a tab that nobody looks at reads when somebody does, and not with each event", async () => {
+  const { page, context, workspace } = await atEmails();
+  const hidden = await context.newPage();
+  await hidden.addInitScript(`
+    window.seen = "visible";
+    Object.defineProperty(document, "visibilityState", { get: () => window.seen });`);
+  await hidden.goto(`${scene.front.url}/console/emails`);
+  await send(workspace, "Seen");
+  await shows(hidden, "Seen");
+  const look = (how: string) =>
+    hidden.evaluate(`window.seen = "${how}"; document.dispatchEvent(new Event("visibilitychange"))`);
+  await look("hidden");
+  const asked: string[] = [];
+  hidden.on("request", (request) => asked.push(request.url()));
+  for (const subject of ["Unseen", "Unseen again"]) {
+    await send(workspace, subject);
+    await shows(page, subject);
+  }
+  expect(asked).toEqual([]);
+  await look("visible");
+  await shows(hidden, "Unseen again");
+  await context.close();
+});
+
+inChromium("while an answer is slow, what happens asks nothing again", async () => {
+  const { page, context, workspace } = await atEmails();
+  const other = await tab(context);
+  let answer = () => {};
+  const isAnswered = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  let asked = 0;
+  await page.route("**/call/v1/emails?*", async (route) => {
+    asked++;
+    await isAnswered;
+    await route.continue();
+  });
+  for (const subject of ["First", "Second", "Third", "Last"]) {
+    await send(workspace, subject);
+    await shows(other, subject);
+  }
+  expect(asked).toBe(1);
+  answer();
+  await shows(page, "Last");
+  await context.close();
+});
+
 inChromium("a browser without shared workers has a stream for each tab", async () => {
   const { page, context, workspace } = await atEmails();
   const own = await context.newPage();
