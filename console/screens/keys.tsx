@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { call, withQuery } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Empty, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
@@ -35,7 +35,10 @@ export function KeysScreen() {
   const { data, error, reload } = useGet<Keys>("keys");
   const { query } = usePlace();
   const [revoking, setRevoking] = useState<Key | null>(null);
-  const isCreating = query.has("new");
+  /** A dialog that is open stays, to be told what has changed meanwhile. */
+  const mayOpen = useRef(false);
+  mayOpen.current ||= data?.may_manage ?? false;
+  const isCreating = query.has("new") && mayOpen.current;
   const isAll = query.get("show") === "all";
   const shown = data?.data.filter(({ revoked_at }) => isAll || revoked_at === null) ?? [];
   const create = (
@@ -76,7 +79,7 @@ export function KeysScreen() {
       )}
       {data && shown.length === 0 && <NoKeys />}
       {data && shown.length > 0 && <Rotation />}
-      {isCreating && data?.may_manage && (
+      {isCreating && data && (
         <CreateKey keys={data} onCreated={reload} onClose={() => refine({ new: null })} />
       )}
       {revoking && <Revoke of={revoking} onDone={reload} onClose={() => setRevoking(null)} />}

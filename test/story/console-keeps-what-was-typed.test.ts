@@ -86,13 +86,13 @@ inChromium("what was saved although nobody was told is no change any more", asyn
   const page = await chromium.pageOf(engine, workspace.id);
   await page.goto(`${engine.consoleUrl}/console/templates/${await template()}`);
   await editor(page).fill(TYPED);
-  await saveAndLoseReply(page);
   // whoever leaves as soon as it is said to be saved
   await page.evaluate(`new MutationObserver((_, watcher) => {
     if (![...document.querySelectorAll("button")].some(({ textContent }) => textContent === "Saved")) return;
     watcher.disconnect();
     isKept = !dispatchEvent(new Event("beforeunload", { cancelable: true }));
   }).observe(document, { childList: true, characterData: true, subtree: true })`);
+  await saveAndLoseReply(page);
   await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
   await page.getByRole("button", { name: "Saved" }).waitFor();
   expect(await page.evaluate("isKept")).toBe(false);
@@ -248,6 +248,27 @@ inChromium("a dialog is as it was for whoever signs in again after the session h
   expect(await page.getByRole("dialog").count()).toBe(0);
   expect(await page.content()).not.toContain("hooks.example.net/typed");
   expect(chromium.complaints.splice(0)).toEqual([]);
+});
+
+inChromium("whoever may no longer create a key is told so in the dialog, with what was typed", async () => {
+  const { engine, workspace, chromium } = scene;
+  const { id, email } = await person(engine.sql, workspace.id, "admin");
+  const page = await chromium.page();
+  await page.goto(`${engine.consoleUrl}/console/keys?new=1`);
+  await signIn(page, email);
+  const dialog = page.getByRole("dialog", { name: "Create API key" });
+  await dialog.getByLabel("Name").fill("shop");
+  await engine.sql`update member set role = 'member' where account_id = ${id}`;
+  await dialog.getByRole("button", { name: "Create key" }).click();
+  await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))');
+  await page.getByText("Only owners and admins create and revoke keys.").waitFor();
+  await dialog.getByRole("alert").getByText("you are member").waitFor();
+  expect(await dialog.getByLabel("Name").inputValue()).toBe("shop");
+  // to leave the page the browser asks
+  page.on("dialog", (asked) => void asked.accept());
+  await page.reload();
+  await page.getByText("Only owners and admins create and revoke keys.").waitFor();
+  expect(await dialog.count()).toBe(0);
 });
 
 inChromium("no palette leads away from a dialog, and signs nobody out amid one", async () => {
