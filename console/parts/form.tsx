@@ -371,6 +371,14 @@ export function Confirm({
   );
 }
 
+/** A key that is held down would press a button again with each answer, and send a form again that stays. */
+export function pressOnce(): void {
+  addEventListener("keydown", (event) => {
+    const isPress = event.target instanceof HTMLButtonElement || event.target instanceof HTMLInputElement;
+    if (event.repeat && event.key === "Enter" && isPress) event.preventDefault();
+  });
+}
+
 /** A button whose refusal shows beside it. */
 export function Do({
   name,

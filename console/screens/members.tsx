@@ -188,7 +188,8 @@ function Invite({
   const [invited, setInvited] = useState<string | null>(null);
   if (invited !== null)
     return (
-      <Dialog title={ON_ITS_WAY} onClose={onClose}>
+      // another dialog: it takes the keyboard, which the form had
+      <Dialog key="invited" title={ON_ITS_WAY} onClose={onClose}>
         <p>A link was mailed to {invited}. It works for seven days.</p>
         <button type="button" class="primary" onClick={onClose}>
           Done

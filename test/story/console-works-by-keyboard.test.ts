@@ -5,6 +5,7 @@ import { held, inChromium, openConsole, sceneOf } from "../rig/page.ts";
 import { mail } from "../rig/workspace.ts";
 
 const scene = sceneOf(openConsole);
+const HOOK = "https://hooks.example.net/ours";
 
 inChromium("a day is typed into a filter, digit by digit", async () => {
   const { engine, workspace, chromium } = scene;
@@ -130,3 +131,44 @@ inChromium("the keyboard goes on in a screen that was opened from within another
 function focused(page: Page): Promise<string> {
   return page.evaluate<string>("document.activeElement.textContent");
 }
+
+inChromium("Enter that is held down does a thing once", async () => {
+  const { engine, workspace, chromium } = scene;
+  const { id } = (await workspace.client.post<{ id: string }>("/webhooks", { endpoint: HOOK })).body;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/webhooks/${id}`);
+  const button = page.getByRole("button", { name: "Send a test event" });
+  await button.focus();
+  let asked = 0;
+  await page.route("**/call/v1/webhooks/*/test", (route) => {
+    asked++;
+    return route.fulfill({ status: 202, json: {} });
+  });
+  const isAnswered = () => expect.poll(() => button.isEnabled()).toBe(true);
+  for (let n = 0; n < 5; n++) {
+    await page.keyboard.down("Enter");
+    await isAnswered();
+  }
+  expect(asked).toBe(1);
+  await page.keyboard.up("Enter");
+  await page.keyboard.press("Enter");
+  await isAnswered();
+  expect(asked).toBe(2);
+});
+
+inChromium("whoever has invited somebody goes on in the dialog, and after it where they were", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id);
+  await page.goto(`${engine.consoleUrl}/console/members`);
+  await page.locator("tbody tr").first().waitFor();
+  await page.getByRole("button", { name: "Invite" }).focus();
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("grace@example.net");
+  await page.keyboard.press("Enter");
+  const dialog = page.getByRole("dialog", { name: "The invitation is on its way" });
+  await dialog.waitFor();
+  expect(await dialog.locator(":focus").count()).toBe(1);
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+  await expect.poll(() => page.evaluate("document.activeElement.textContent")).toBe("Invite");
+});
