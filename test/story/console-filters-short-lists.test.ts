@@ -67,6 +67,9 @@ inChromium("an export looks through so many rows for those that match, and says 
   const { engine, workspace, chromium } = scene;
   const page = await chromium.pageOf(engine, workspace.id);
   let pages = 0;
+  // nothing but the export reads meanwhile
+  await page.addInitScript("setInterval = () => 0; delete globalThis.SharedWorker");
+  await page.route("**/console/call/live?*", (route) => route.abort());
   await page.route("**/v1/domains?*", (route) => {
     pages++;
     const data = Array.from({ length: 10_000 }, (_, n) => ({
