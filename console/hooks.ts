@@ -82,11 +82,14 @@ function oneByOne(read: () => Promise<void>): () => void {
     isDue = true;
     if (isReading) return;
     isReading = true;
-    while (isDue) {
-      isDue = false;
-      await read();
+    try {
+      while (isDue) {
+        isDue = false;
+        await read();
+      }
+    } finally {
+      isReading = false;
     }
-    isReading = false;
   };
 }
 

@@ -50,10 +50,10 @@ const IN_FLIGHT = new Gauge("postrider_requests_in_flight", "Requests that are b
 
 const IN_FLIGHT_MAX = 10_000;
 /**
- * Of the descriptors that the process may have. The rest is for stores, receivers and files, and
- * uWebSockets.js tries without a pause to accept what it has none for.
+ * Descriptors that callers leave to stores and files: so many, or half where there are few. uWebSockets.js
+ * tries without a pause to accept what it has none for.
  */
-const CONNECTIONS_PART = 0.5;
+const SPARED_DESCRIPTORS = 1_000;
 const DRAIN_MS_MAX = 4_000;
 /** A connection that was silent for so long while we drain is idle, and may end. */
 const DRAIN_SILENCE_MS = 300;
@@ -119,7 +119,8 @@ export function startServer({ host, port, sharesPort, budget, missing }: Listeni
   // the version header names the library to everyone; its switch is missing from its types
   (uWS as unknown as { _cfg(option: string): void })._cfg("silent");
   const app = uWS.App();
-  const connectionsMax = CONNECTIONS_PART * descriptorsMax();
+  const descriptors = descriptorsMax();
+  const connectionsMax = Math.max(descriptors / 2, descriptors - SPARED_DESCRIPTORS);
   // biome-ignore lint/suspicious/useIterableCallbackReturn: it is told of connections, and filters none
   app.filter((res, change) => {
     connections += Number(change);
@@ -184,14 +185,13 @@ export function startServer({ host, port, sharesPort, budget, missing }: Listeni
   }
 }
 
-/** How many files and sockets Linux lets this process have open. */
-function descriptorsMax(): number {
-  if (!existsSync(LIMITS_FILE)) return Number.POSITIVE_INFINITY;
-  return Number(
-    /^Max open files +(\d+)/m.exec(readFileSync(LIMITS_FILE, "utf8"))?.[1] ?? Number.POSITIVE_INFINITY,
-  );
-}
 const LIMITS_FILE = "/proc/self/limits";
+
+/** How many files and sockets this process may have open, where Linux tells. */
+function descriptorsMax(): number {
+  const limits = existsSync(LIMITS_FILE) ? readFileSync(LIMITS_FILE, "utf8") : "";
+  return Number(/^Max open files +(\d+)/m.exec(limits)?.[1] ?? Number.POSITIVE_INFINITY);
+}
 
 function answerServed(parts: ServerParts, exchange: Exchange): void {
   (parts.answer?.(exchange) ?? answerOf(parts, exchange)).then(

@@ -1,6 +1,7 @@
 /**
- * Whoever opens connections and says nothing takes descriptors of the api. Half of them are kept for the
- * stores, so that those who are served already are served on, and no core is spent on knocks at the door.
+ * Whoever opens connections and says nothing takes descriptors of the api. Some are kept for the stores, half
+ * where there are few, so that those who are served already are served on, and no core is spent on knocks at
+ * the door.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { Agent, request } from "node:http";
