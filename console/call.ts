@@ -165,6 +165,15 @@ async function refusalOf(response: Response): Promise<{ name: string; message: s
   };
 }
 
+/** What the browser fetches by itself, and can give no headers. */
+export function linkOf(
+  { session, workspace }: { session: { account: { id: string } }; workspace: { id: string } | null },
+  path: string,
+  query: Record<string, string | null> = {},
+): string {
+  return withQuery(CALLS + path, { ...query, workspace: workspace?.id, account: session.account.id });
+}
+
 /** A path with the parameters that are set. */
 export function withQuery(path: string, query: Record<string, string | number | null | undefined>): string {
   const given = Object.entries(query).filter(

@@ -10,13 +10,16 @@ let stream: Stream | null = null;
 addEventListener("connect", (event) => {
   const [tab] = (event as MessageEvent).ports as [MessagePort];
   tabs.add(tab);
-  // a tab has one thing to say: that it leaves
-  tab.onmessage = () => {
+  const leave = () => {
     tabs.delete(tab);
     if (tabs.size > 0) return;
     stream?.close();
     stream = null;
   };
+  // a tab has one thing to say: that it leaves
+  tab.onmessage = leave;
+  // newer browsers tell of one that crashed
+  tab.addEventListener("close", leave);
   stream ??= openStream(self.name, tellAll);
   // what happened since it has read, the others were told
   if (stream.isOpen()) tab.postMessage(null);

@@ -1,5 +1,5 @@
 --[[
-rights: may this user do in a script what ours do?
+rights: may this user give in a script each kind of command that ours give?
 
 Promises: writes to one key of its own, and leaves nothing behind.
 

@@ -4,16 +4,15 @@
  */
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { withQuery } from "../call.ts";
+import { linkOf } from "../call.ts";
 import { useConsole } from "../session.ts";
 import { Check } from "./form.tsx";
 
 export function Preview({ path, title }: { path: string; title: string }) {
-  const { workspace } = useConsole();
+  const whose = useConsole();
   const [hasImages, setImages] = useState(false);
-  const query = { workspace: workspace?.id, images: hasImages ? "true" : null };
   return (
-    <PreviewFrame src={withQuery(`/console/call/${path}`, query)} title={title}>
+    <PreviewFrame src={linkOf(whose, path, { images: hasImages ? "true" : null })} title={title}>
       <Check label="Load remote images" name="images" onChange={setImages} />
     </PreviewFrame>
   );

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { call } from "../call.ts";
+import { call, linkOf } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Code, Empty, Screen, Time } from "../parts/bits.tsx";
 import { Check, Confirm, Dialog, Form, maybe, Text, textOf } from "../parts/form.tsx";
@@ -107,7 +107,7 @@ export function AudienceScreen({ id }: { id: string }) {
             </a>
             <a
               class="button"
-              href={`/console/call/contacts/export?${new URLSearchParams({ audience_id: id, workspace: workspace?.id ?? "" })}`}
+              href={linkOf({ session, workspace }, "contacts/export", { audience_id: id })}
               download
             >
               Export all

@@ -27,7 +27,11 @@ export function SignIn({
   };
   return (
     <Door title="Sign in">
-      {hasEnded && <p class="banner">Your session has ended. Sign in to go on where you were.</p>}
+      {hasEnded && (
+        <p class="banner" role="status">
+          Your session has ended. Sign in to go on where you were.
+        </p>
+      )}
       <Form
         button="Sign in"
         onSubmit={signIn}

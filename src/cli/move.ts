@@ -11,7 +11,7 @@ import { recordClock } from "../process/recordclock.ts";
 import { postgresAt, postgresTrouble, StoreUnreachable, unreachable } from "../process/unreachable.ts";
 import { Succeeded } from "../record/cells/moves.ts";
 import { connectRecord, type Sql } from "../record/db/connect.ts";
-import { schemaTrouble } from "../record/db/migrate.ts";
+import { schemaTrouble, tryToWrite } from "../record/db/migrate.ts";
 import { clockTime } from "../record/db/time.ts";
 import { connectRedis } from "../redis/connect.ts";
 import { settings } from "./context.ts";
@@ -71,7 +71,12 @@ async function storeTrouble(cells: readonly ConnectedCell[], error: unknown): Pr
 }
 
 async function cellTrouble({ name, databaseUrl, sql }: ConnectedCell): Promise<Error | null> {
-  const asked = schemaTrouble(sql).catch((error: unknown) => postgresTrouble(error, databaseUrl));
+  const asked = schemaTrouble(sql)
+    .then(async (trouble) => {
+      if (trouble === null) await tryToWrite(sql);
+      return trouble;
+    })
+    .catch((error: unknown) => postgresTrouble(error, databaseUrl));
   const trouble = await inTime(ASK_MS_MAX, asked, () => unreachable(postgresAt(databaseUrl)));
   if (typeof trouble === "string")
     return new CommandError(

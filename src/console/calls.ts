@@ -140,10 +140,11 @@ export class Calls {
   }
 
   /**
-   * Signed in, and when it changes something: by our own page. `meant` is whose page it is, where that is
-   * known: tabs share the cookie, and somebody else may have signed in since in another one.
+   * Signed in, and when it changes something: by our own page. The page says whose it is where it knows that:
+   * tabs share the cookie, and somebody else may have signed in since in another one.
    */
-  async signedIn(request: ConsoleRequest, meant = request.header("x-account")): Promise<ConsoleSession> {
+  async signedIn(request: ConsoleRequest): Promise<ConsoleSession> {
+    const meant = named(request, "account");
     const session = await this.#parts.sessions.find(request, this.#parts.now());
     if (!session) throw deny("not_signed_in", "You are not signed in, or your session has ended. Sign in.");
     if (meant !== "" && meant !== session.accountId)
@@ -157,10 +158,8 @@ export class Calls {
     return session;
   }
 
-  /** Named by a header, or in the query of what the browser fetches by itself. */
   async workspaceOf(request: ConsoleRequest, session: ConsoleSession): Promise<WorkspaceOfPerson> {
-    const query = request.method === "GET" ? new URLSearchParams(request.query).get("workspace") : null;
-    const id = request.header("x-workspace") || (query ?? "");
+    const id = named(request, "workspace");
     const workspace = isUuid(id) ? await findMembership(this.#parts.sql, session.accountId, id) : null;
     if (!workspace)
       throw deny(
@@ -251,6 +250,12 @@ export async function noteChange(
   const row = { id: newId(now), accountId, workspaceId: change.workspaceId };
   await insertChange(sql, { ...row, ...change, email, status: null });
   return (status, detail) => noteChanged(sql, { ...row, status, detail: detail ?? null });
+}
+
+/** By a header, or in the query of what the browser fetches by itself. Empty: not named. */
+function named(request: ConsoleRequest, what: "workspace" | "account"): string {
+  const query = request.method === "GET" ? new URLSearchParams(request.query).get(what) : null;
+  return request.header(`x-${what}`) || (query ?? "");
 }
 
 export function expectRole({ role }: WorkspaceOfPerson, roles: readonly PersonRole[]): void {

@@ -203,8 +203,7 @@ async function openLive(
   response: ServerResponse,
 ): Promise<"answered"> {
   calls.expectOwnPage(request);
-  const meant = new URLSearchParams(request.query).get("account") ?? "";
-  const session = await calls.signedIn(request, meant);
+  const session = await calls.signedIn(request);
   const workspace = await calls.workspaceOf(request, session);
   const { accountId } = session;
   const mayListen = () => calls.isStillMember(request, workspace.id);

@@ -184,7 +184,7 @@ class ProcessGroup {
       child.on("error", reject);
       child.once("exit", (status, signal) => {
         const why = `A process ended while it was starting (${signal ?? status}).`;
-        reject(failure ?? new MemberFailed(why, status ?? 1));
+        reject(failure ?? new MemberFailed(why, status || 1));
       });
     });
     member.metricsUrl =

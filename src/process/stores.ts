@@ -15,6 +15,7 @@ import { hindranceOf } from "../record/db/lost.ts";
 import { isMigrated } from "../record/db/migrate.ts";
 import { Replica, type ReplicaTrouble } from "../record/db/replica.ts";
 import { clockTime } from "../record/db/time.ts";
+import { expectSupported, majorVersion } from "../record/db/version.ts";
 import { tellingFault } from "../redis/anotherserver.ts";
 import { canWrite, infoOf } from "../redis/canwrite.ts";
 import { connected, connectRedis, type Purpose } from "../redis/connect.ts";
@@ -169,7 +170,7 @@ export class Stores {
       this.#log.debug({ err: error }, "Redis connection");
     });
     this.#clients.push(redis);
-    await this.#until(this.#postgres, () => this.#inTime(sql`select 1`));
+    expectSupported(await this.#until(this.#postgres, () => this.#inTime(majorVersion(sql))));
     await this.#until(this.#postgres, () => this.#inTime(this.#findPooler()));
     await this.#until(
       this.#redis,
@@ -263,13 +264,13 @@ export class Stores {
   }
 
   async #check(): Promise<Readiness> {
-    const [sql, redis] = [this.#pools[0] as Sql, this.#clients[0] as RedisClient];
+    const redis = this.#clients[0] as RedisClient;
     this.#commits ??= this.sql("commits");
     const commits = this.#commits;
     const results = await Promise.all([
       named("postgres", this.#timeoutMs, () => canCommit(commits)),
       named("redis", this.#timeoutMs, () => canWrite(redis)),
-      named("migrations", this.#timeoutMs, async () => ((await isMigrated(sql)) ? null : "not applied")),
+      named("migrations", this.#timeoutMs, async () => ((await isMigrated(commits)) ? null : "not applied")),
     ]);
     results.push(["clock", this.#clock?.fault ?? "ok"]);
     return { ready: results.every(([, state]) => state === "ok"), checks: Object.fromEntries(results) };

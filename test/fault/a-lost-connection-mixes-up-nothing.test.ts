@@ -210,3 +210,25 @@ test("what waits for a connection is served when Postgres is back, and refused w
   await Promise.all([expect(refused).rejects.toThrow("ended"), sql.end({ timeout: 0 })]);
   for (const one of held) one.release();
 });
+
+test("a transaction whose beginning was refused leaves nothing to the next", async () => {
+  const name = new URL(database.url).pathname.slice(1);
+  await other`create table refusing (n int)`;
+  await other`create schema first`;
+  await other`
+    create function first.set_config(text, text, boolean) returns text language plpgsql as $$
+    begin
+      if exists (select from public.refusing) then raise 'refused'; end if;
+      return pg_catalog.set_config($1, $2, $3);
+    end $$`;
+  await other`alter database ${other(name)} set search_path = first, pg_catalog, public`;
+  const command = connectRecord(database.url, "setup", TIMEOUT_MS);
+  const writer = connectRecord(database.url, "reads", TIMEOUT_MS);
+  expect(await command`select 1 as n`).toEqual([{ n: 1 }]);
+  await writer`insert into refusing values (1)`;
+  await expect(command`select 1`).rejects.toThrow("refused");
+  await writer`delete from refusing`;
+  expect(await command`select 1 as n`).toEqual([{ n: 1 }]);
+  await Promise.all([command.end(), writer.end()]);
+  await other`alter database ${other(name)} reset search_path`;
+});

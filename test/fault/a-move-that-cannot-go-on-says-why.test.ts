@@ -101,6 +101,19 @@ test("a cell without tables is named", async () => {
   await dropDatabase(url.href);
 });
 
+test("a cell that accepts no writes is named", async () => {
+  const { other } = cells;
+  const url = new URL(other.databaseUrl);
+  url.searchParams.set("default_transaction_read_only", "on");
+  const run = withWest({ database_url: url.href, redis_url: other.redisUrl });
+  const { status, err } = await run.postrider("workspace", "move", workspace.id, "--to", "west");
+  expect([status, err]).toEqual([
+    69,
+    expect.stringMatching(/^The cell west: Postgres at .+ \(DATABASE_URL\) accepts no writes: .+\n$/),
+  ]);
+  expect(await sent()).toBe(200);
+});
+
 test("nothing is let go while Redis of the new cell is away", async () => {
   await cells.other.killRedis();
   const { home, other, file } = cells;

@@ -118,17 +118,18 @@ inChromium("what the API does not filter is looked through, and stays live", asy
 inChromium("a list that is very long is looked through a part at a time", async () => {
   const { engine, workspace, chromium } = scene;
   const page = await chromium.pageOf(engine, workspace.id);
-  let asked = 0;
+  // news make a page read the newest part again
+  const asked = new Set<number>();
   await page.route("**/v1/domains?*", (route) => {
     const at = Number(new URL(route.request().url()).searchParams.get("cursor") ?? 0);
-    asked++;
+    asked.add(at);
     const name = at === 30 ? "far.example" : `${at}.example`;
     const data = [{ id: `d${at}`, name, status: "verified", created_at: new Date(0).toISOString() }];
     return route.fulfill({ json: { data, has_more: true, next_cursor: String(at + 1) } });
   });
   await page.goto(`${engine.consoleUrl}/console/domains?name=far`);
   await page.getByRole("heading", { name: "No domains match this filter so far" }).waitFor();
-  expect(asked).toBe(20);
+  expect(asked.size).toBe(20);
   await page.getByRole("button", { name: "Look further" }).click();
   await page.getByRole("cell", { name: "far.example" }).waitFor();
   expect(chromium.complaints).toEqual([]);

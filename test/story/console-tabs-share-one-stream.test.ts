@@ -109,9 +109,17 @@ inChromium("a tab hears nothing of another workspace, also after it was there", 
   await expect.poll(streams).toHaveLength(2);
   await mover.getByLabel("Workspace").selectOption(other.id);
   await send(other, "Of the other");
-  await Promise.all([shows(elsewhere, "Of the other"), shows(mover, "Of the other")]);
   const asked: string[] = [];
-  for (const each of [elsewhere, mover]) each.on("request", (request) => asked.push(request.url()));
+  let askedAt = performance.now();
+  for (const each of [elsewhere, mover])
+    each.on("request", (request) => {
+      asked.push(request.url());
+      askedAt = performance.now();
+    });
+  await Promise.all([shows(elsewhere, "Of the other"), shows(mover, "Of the other")]);
+  // each is told of it within a second, and reads a little later
+  await expect.poll(() => performance.now() - askedAt).toBeGreaterThan(3_000);
+  asked.length = 0;
   await send(workspace, "Of the first");
   await shows(page, "Of the first");
   await send(workspace, "And another");

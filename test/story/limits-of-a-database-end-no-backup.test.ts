@@ -3,14 +3,14 @@
  * backups, restores and commands take as long as they take all the same; all others have limits of their own.
  */
 import { Writable } from "node:stream";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectRecord, POOLS, type PoolName, type Sql } from "../../src/record/db/connect.ts";
 import { dump } from "../../src/record/db/dump.ts";
 import { majorVersion } from "../../src/record/db/version.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 
-const LIMIT_MS = 100;
-const LONGER = "select pg_sleep(0.3)";
+const LIMIT_MS = 300;
+const LONGER = "select pg_sleep(0.6)";
 let stage: Stage;
 const opened: Sql[] = [];
 const served = (Object.keys(POOLS) as PoolName[]).filter((pool) => pool !== "setup");
@@ -22,22 +22,18 @@ function open(pool: PoolName): Sql {
 }
 
 /** Of connections that are made from now on. */
-async function limit(setting: string): Promise<void> {
+const limit = (setting: string) => alter(`set ${setting} = ${LIMIT_MS}`);
+const lift = (setting: string) => alter(`reset ${setting}`);
+
+async function alter(change: string): Promise<void> {
   const sql = open("setup");
-  await sql.unsafe(
-    `alter database "${new URL(stage.databaseUrl).pathname.slice(1)}" set ${setting} = ${LIMIT_MS}`,
-  );
+  await sql.unsafe(`alter database "${new URL(stage.databaseUrl).pathname.slice(1)}" ${change}`);
   await sql.end();
 }
 
 beforeAll(async () => {
   stage = await openStage();
-  for (const setting of [
-    "statement_timeout",
-    "lock_timeout",
-    "idle_in_transaction_session_timeout",
-    "idle_session_timeout",
-  ])
+  for (const setting of ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"])
     await limit(setting);
 });
 afterAll(async () => {
@@ -85,12 +81,18 @@ test.each(Object.keys(POOLS) as PoolName[])("the pool `%s` does not have these l
   });
 });
 
-test.each(served)("a connection of the pool `%s` is not ended for being idle", async (pool) => {
-  const [sql, other] = [open(pool), open("setup")];
-  const backend = () => sql.unsafe<{ pid: number }[]>("select pg_backend_pid() as pid");
-  const before = await backend();
-  await other.unsafe(LONGER);
-  expect([...(await backend())]).toEqual([...before]);
+describe("idle", () => {
+  beforeAll(() => limit("idle_session_timeout"));
+  // commands end their connections themselves
+  afterAll(() => lift("idle_session_timeout"));
+
+  test.each(served)("a connection of the pool `%s` is kept", async (pool) => {
+    const [sql, other] = [open(pool), open("setup")];
+    const backend = () => sql.unsafe<{ pid: number }[]>("select pg_backend_pid() as pid");
+    const before = await backend();
+    await other.unsafe(LONGER);
+    expect([...(await backend())]).toEqual([...before]);
+  });
 });
 
 test("transactions may take longer than transaction_timeout, of Postgres 17 and newer", async () => {

@@ -12,7 +12,8 @@ const TIMEOUT_MS = 500;
 let redis: RedisClient;
 beforeEach(async () => {
   redis = connectRedis(services().redisUrl, "admission", TIMEOUT_MS);
-  await once(redis, "ready");
+  // a first attempt may be too slow
+  await new Promise<void>((resolve) => redis.once("ready", () => resolve()));
 });
 afterEach(() => redis.disconnect());
 

@@ -9,7 +9,7 @@ import { codeOf } from "../../caught.ts";
 import type { Sql, Tx } from "./connect.ts";
 import { isThere, makePartitions } from "./partitions.ts";
 import { boolean, onlyRow, type RowOf, text, typed } from "./rowshape.ts";
-import { expectEncoding, expectSupported } from "./version.ts";
+import { expectEncoding, expectSupported, majorVersion } from "./version.ts";
 
 const MIGRATIONS_FOLDER = new URL("../../../src/record/migrations/", import.meta.url);
 const MIGRATION_LOCK = 7_165_001;
@@ -39,7 +39,7 @@ export async function migrate(
   only: readonly AppliedMigration[] | null = null,
 ): Promise<void> {
   try {
-    await expectSupported(sql);
+    expectSupported(await majorVersion(sql));
     const applied = await sql.begin(readAppliedOrFit);
     for (const file of only === null ? migrations() : filesOf(only))
       if (isMissing(file, applied)) await apply(sql, file, listener);
@@ -160,6 +160,11 @@ async function mayRead(sql: Sql | Tx): Promise<boolean> {
 export async function schemaTrouble(sql: Sql): Promise<string | null> {
   if (!(await mayRead(sql))) return `the role of DATABASE_URL ${NO_RIGHTS}`;
   return (await isMigrated(sql).catch(() => false)) ? null : "missing: run `postrider migrate`";
+}
+
+/** Is refused where Postgres accepts no writes, as a standby does. */
+export async function tryToWrite(sql: Sql): Promise<void> {
+  await sql`delete from migration where false`;
 }
 
 /** Whether every migration of this build is applied: part of readiness. */

@@ -260,7 +260,10 @@ async function inTransaction<T>(
   session: Session,
   work: (tx: Tx, send: SendStatement) => T | Promise<T>,
 ): Promise<Unwrapped<T>> {
-  await connection.begin().catch((error: unknown) => {
+  /** Without an answer nobody knows what state the session is in. */
+  const undo = () => connection`rollback`.catch((silent: unknown) => session.drop(silent));
+  await connection.begin().catch(async (error: unknown) => {
+    await undo(); // what it sets may be refused when the transaction has begun
     throw asUndone(error);
   });
   let failure: unknown = null;
@@ -280,8 +283,7 @@ async function inTransaction<T>(
     if (failure) throw failure;
   } catch (error) {
     isOver = true;
-    // without an answer nobody knows what state the session is in
-    await connection`rollback`.catch((silent: unknown) => session.drop(silent));
+    await undo();
     throw asUndone(isOfAborted(error) ? (failure ?? error) : error);
   }
   const { command } = await connection`commit`;

@@ -21,9 +21,9 @@ export function versionTrouble(major: number): string | null {
   return major >= POSTGRES_MIN ? null : `version ${major} is too old; ${POSTGRES_MIN} or newer is needed`;
 }
 
-/** Before a migration fails half understood. */
-export async function expectSupported(sql: Sql): Promise<void> {
-  const trouble = versionTrouble(await majorVersion(sql));
+/** Before a migration or a setting fails half understood. */
+export function expectSupported(major: number): void {
+  const trouble = versionTrouble(major);
   if (trouble !== null)
     throw new PostgresUnfit(`Postgres (DATABASE_URL): ${trouble}. Upgrade the server, then start again.`);
 }
