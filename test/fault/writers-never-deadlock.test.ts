@@ -43,6 +43,7 @@ const ALONE: Record<string, string> = {
       "one row of workspace_move for share, which writers hold for key share; for tables it waits with a timeout",
     ]),
   ),
+  "db/migrate.ts tryToWrite": "asks whether a migration could be deleted, and deletes none",
   "db/cancommit.ts canCommit": "asks whether a claim could be deleted, and deletes none",
   "cells/moves.ts beginToTell": "changes no row: it runs the triggers of 0028_definitions.sql",
   "cells/rows.ts replaceRows": "of a workspace that is not in that record",
