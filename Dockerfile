@@ -5,7 +5,7 @@ FROM node:22-bookworm-slim AS built
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci
-COPY tsconfig.json tsconfig.build.json ./
+COPY tsconfig.json tsconfig.build.json libraries.build.mjs ./
 COPY src src
 COPY console console
 RUN npm run build && npm prune --omit=dev

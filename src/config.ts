@@ -526,7 +526,8 @@ function misspelt(env: Env): string[] {
 function meantBy(name: string): string | null {
   const bare = name.replace(OURS, "");
   if (bare !== name && KNOWN.includes(bare)) return bare;
-  return nearestOf(name, COMPARED) ?? COMPARED.find((one) => sortedWords(one) === sortedWords(name)) ?? null;
+  const words = sortedWords(name);
+  return nearestOf(name, COMPARED) ?? COMPARED.find((one) => sortedWords(one) === words) ?? null;
 }
 
 function sortedWords(name: string): string {
