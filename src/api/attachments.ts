@@ -11,7 +11,7 @@ import type { Clock } from "../clock.ts";
 import { HOUR_MS } from "../clock.ts";
 import { isUuid } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
-import { readAttachment } from "../record/mail/attachments.ts";
+import { readPiece } from "../record/mail/attachments.ts";
 import type { AttachmentRef } from "../record/mail/emails.ts";
 import { attachmentsOf } from "../record/mail/read.ts";
 import { suspendedOf } from "../record/workspaces/suspension.ts";
@@ -20,7 +20,7 @@ import type { Exchange } from "./exchange.ts";
 import { lacks } from "./gate.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { bodyOf, problem, refuse } from "./problem.ts";
-import type { Answer, Call, Route } from "./routes.ts";
+import type { Answer, Call, PageAnswer, Route } from "./routes.ts";
 import { Count, Id, listOf, shape, Text, Time } from "./shapes.ts";
 import { iso } from "./time.ts";
 
@@ -141,7 +141,7 @@ const HEADERS = {
 
 /** What a link leads to. */
 export function attachmentPage({ reads, clock, links }: AttachmentParts, downloads: Downloads) {
-  return async (exchange: Exchange): Promise<Answer> => {
+  return async (exchange: Exchange): Promise<PageAnswer> => {
     const target = links.readAttachment(exchange.path.slice(ATTACHMENTS_PATH.length));
     if (!target || target.until < clock.now() || exchange.method !== "GET" || exchange.hasBody) return gone();
     const { workspaceId, emailId, place } = target;
@@ -151,11 +151,17 @@ export function attachmentPage({ reads, clock, links }: AttachmentParts, downloa
       suspendedOf(reads, [workspaceId]),
     ]);
     const ref = suspended.size === 0 ? found?.attachments[place] : undefined;
-    const content = ref && (await readAttachment(reads, workspaceId, ref));
-    if (!ref || !content) return gone();
+    if (!ref) return gone();
+    const next = (from: number) =>
+      downloads.read(async () =>
+        exchange.isGone ? null : readPiece(reads, { workspaceId, key: ref, from }),
+      );
+    const first = await next(0);
+    if (!first) return gone();
+    const { bytes } = ref;
     return {
       status: 200,
-      body: content,
+      body: first.byteLength < bytes ? { bytes, first, next } : first,
       headers: { ...HEADERS, "Content-Disposition": disposition(ref.filename) },
     };
   };

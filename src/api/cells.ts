@@ -12,7 +12,7 @@ import type { Exchange } from "./exchange.ts";
 import { INVALID_KEY, keyTextOf, type PassedRequest, pass } from "./gate.ts";
 import { CONFIRM_PATH, UNSUBSCRIBE_PATH } from "./pages.ts";
 import { Refusal } from "./problem.ts";
-import { type Answer, isOfApi } from "./routes.ts";
+import { type Answer, isOfApi, type PageAnswer } from "./routes.ts";
 import { answerOf, handlePassed, openPage, type Server, type ServerParts } from "./server.ts";
 import { SHARED_PATH } from "./share.ts";
 
@@ -65,7 +65,7 @@ export class CellServer {
     return this.#server.stop();
   }
 
-  async #answer(exchange: Exchange): Promise<Answer> {
+  async #answer(exchange: Exchange): Promise<PageAnswer> {
     const home = this.#cells[HOME] as ServerParts;
     if (openPage(home, exchange)) return answerOf(home, exchange);
     if (!isOfApi(exchange.path)) return this.#answerLink(exchange);
@@ -140,7 +140,7 @@ export class CellServer {
    * Who follows a link may not come again: what is refused because of a move is done where the workspace is
    * then.
    */
-  async #answerLink(exchange: Exchange): Promise<Answer> {
+  async #answerLink(exchange: Exchange): Promise<PageAnswer> {
     const workspaceId = this.#workspaceOf(exchange.path);
     if (workspaceId === null) return answerOf(this.#partsOf(exchange, null), exchange);
     for (const until = performance.now() + HELD_MS_MAX; ; ) {

@@ -1,31 +1,61 @@
 /**
- * How much of what anybody with a link may fetch is held in memory at a time, until its last byte has left.
+ * Room for what anybody with a link may fetch.
+ *
+ * Promises: a download costs what it holds in memory, until its last byte has left, its reader is gone, or it
+ * has taken too long. Of a large attachment that is one piece, however slowly it is read. What readers of one
+ * workspace's links hold leaves as much to those of the next. Few are read from Postgres at a time, so that
+ * other callers do not wait behind them.
  */
+import { BodyBudget } from "./bodybudget.ts";
 import type { Exchange } from "./exchange.ts";
 
-const DOWNLOADS_MAX = 8;
-const DOWNLOADS_OF_ONE_MAX = 3;
+const MEMORY_BYTES_MAX = 128 * 1024 * 1024;
+/** What a download is counted as until its size is known: a piece of an attachment, as Postgres sends it. */
+const BYTES_AT_FIRST = 1024 * 1024;
+const READS_MAX = 4;
 const DOWNLOAD_MS_MAX = 2 * 60_000;
 export const TOO_MANY_DOWNLOADS = "Too many downloads. Try again in 1 second.";
 
 export class Downloads {
-  /** By their exchanges: of which workspaces. */
-  readonly #underWay = new Map<Exchange, string>();
+  readonly #budget = new BodyBudget(MEMORY_BYTES_MAX);
+  readonly #underWay = new Map<Exchange, { workspaceId: string; bytes: number }>();
+  #reads = 0;
+  readonly #waiting: (() => void)[] = [];
 
-  /** Whether there is room; it is free again when the answer has left, or has taken too long. */
+  /** Whether there is room for another. */
   begin(exchange: Exchange, workspaceId: string): boolean {
-    const ofOne = [...this.#underWay.values()].filter((id) => id === workspaceId).length;
-    if (this.#underWay.size >= DOWNLOADS_MAX || ofOne >= DOWNLOADS_OF_ONE_MAX) return false;
+    if (!this.#budget.take(workspaceId, BYTES_AT_FIRST)) return false;
+    const download = { workspaceId, bytes: BYTES_AT_FIRST };
     const over = () => {
       clearTimeout(timer);
       this.#underWay.delete(exchange);
+      this.#budget.give(workspaceId, download.bytes);
     };
-    const timer = setTimeout(() => {
-      over();
-      exchange.cutOff();
-    }, DOWNLOAD_MS_MAX);
-    this.#underWay.set(exchange, workspaceId);
+    const timer = setTimeout(() => exchange.cutOff(), DOWNLOAD_MS_MAX);
+    this.#underWay.set(exchange, download);
     exchange.onSent = over;
     return true;
+  }
+
+  /** Whether there is room for so much of it. */
+  grow(exchange: Exchange, bytes: number): boolean {
+    const download = this.#underWay.get(exchange);
+    if (!download || bytes <= download.bytes) return true;
+    if (!this.#budget.take(download.workspaceId, bytes - download.bytes)) return false;
+    download.bytes = bytes;
+    return true;
+  }
+
+  /** In its turn. */
+  async read<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#reads >= READS_MAX) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else this.#reads++;
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#reads--;
+    }
   }
 }

@@ -41,6 +41,16 @@ export type BodyResult =
   | { kind: "gone" }
   | { kind: "no room" };
 
+/** A body that is read as its reader takes it; its beginning has been read. */
+export type PiecedBody = {
+  bytes: number;
+  first: Buffer;
+  /** From this byte on; null: it is kept no longer. */
+  next(from: number): Promise<Buffer | null>;
+};
+
+export type AnswerBody = string | Buffer | PiecedBody;
+
 export type PageVisitor = {
   address: string | null;
   forwardedFor: string;
@@ -141,31 +151,33 @@ export class Exchange {
     this.#memory?.clear();
   }
 
-  answer(status: number, body: string | Buffer, headers: Headers = {}): void {
+  answer(status: number, body: AnswerBody, headers: Headers = {}): void {
     if (this.#hasAnswered || this.#isGone) return;
     this.#hasAnswered = true;
     this.status = status;
     this.#forget();
-    if (!this.#isComplete) this.#answerAndDrain(status, body, headers);
+    if (!this.#isComplete && !isPieced(body)) this.#answerAndDrain(status, body, headers);
     else if (this.isLast) setImmediate(() => this.#answerLast(status, body, headers));
     else this.#answerNow(status, body, headers);
   }
 
-  #answerNow(status: number, body: string | Buffer, headers: Headers): void {
+  #answerNow(status: number, body: AnswerBody, headers: Headers): void {
     this.#res.cork(() => {
       this.#writeHead(status, headers);
-      if (body.length > ANSWER_IN_ONE_BYTES && this.method !== "HEAD") this.#endLarge(body);
+      if (isPieced(body)) this.#endPieced(body);
+      else if (body.length > ANSWER_IN_ONE_BYTES && this.method !== "HEAD") this.#endLarge(body);
       else this.#endSmall(body, false);
     });
     this.#ended();
   }
 
-  #answerLast(status: number, body: string | Buffer, headers: Headers): void {
+  #answerLast(status: number, body: AnswerBody, headers: Headers): void {
     if (this.#isGone) return;
     this.#res.cork(() => {
       this.#writeHead(status, headers);
       // behind such a request the library closes the connection itself
-      if (typeof body !== "string" && body.length > ANSWER_IN_ONE_BYTES && !this.hasBody)
+      if (isPieced(body)) this.#endPieced(body);
+      else if (typeof body !== "string" && body.length > ANSWER_IN_ONE_BYTES && !this.hasBody)
         this.#endLarge(body);
       else this.#endSmall(body, true);
     });
@@ -220,6 +232,33 @@ export class Exchange {
       if (isOver) this.#sent();
       return hasRoom;
     });
+  }
+
+  /** The next piece is read when all of this one has left. */
+  #endPieced({ bytes, first, next }: PiecedBody): void {
+    const res = this.#res;
+    let piece = first;
+    let from = 0;
+    let isReading = false;
+    const give = (offset: number): boolean => {
+      if (this.#isGone || isReading) return true;
+      const [hasRoom, isOver] = res.tryEnd(piece.subarray(offset - from), bytes);
+      if (isOver) this.#sent();
+      else if (hasRoom) void read();
+      return hasRoom;
+    };
+    const read = async (): Promise<void> => {
+      isReading = true;
+      from += piece.byteLength;
+      const following = await next(from).catch(() => null);
+      if (this.#isGone) return;
+      isReading = false;
+      if (!following || following.byteLength === 0) return this.cutOff();
+      piece = following;
+      res.cork(() => give(from));
+    };
+    res.onWritable(give);
+    give(0);
   }
 
   #sent(): void {
@@ -331,6 +370,10 @@ export class Exchange {
 /** The value of the first header and five more lines: the library writes it as it is, in one call for all. */
 function rateLines({ limit, remaining, resetSeconds }: Rate): string {
   return `${limit}\r\nX-RateLimit-Remaining: ${remaining}\r\nX-RateLimit-Reset: ${resetSeconds}\r\nratelimit-limit: ${limit}\r\nratelimit-remaining: ${remaining}\r\nratelimit-reset: ${resetSeconds}`;
+}
+
+function isPieced(body: AnswerBody): body is PiecedBody {
+  return typeof body === "object" && "next" in body;
 }
 
 function addressOf(res: HttpResponse): string | null {

@@ -6,7 +6,7 @@ import type { TObject, TSchema } from "typebox";
 import type { Caller } from "../admission/admit.ts";
 import type { Permission } from "../admission/permissions.ts";
 import type { TraceSpan } from "../trace.ts";
-import type { Headers } from "./exchange.ts";
+import type { AnswerBody, Headers } from "./exchange.ts";
 import type { Form } from "./form.ts";
 import type { RequestHead } from "./head.ts";
 import type { BadItems, Json } from "./json.ts";
@@ -40,6 +40,8 @@ export type Call = {
 
 /** `body`: as bytes when it is so large that to encode it would hold up others. */
 export type Answer = { status: number; body: string | Buffer; headers?: Headers };
+/** Of a page outside of the API. */
+export type PageAnswer = Omit<Answer, "body"> & { body: AnswerBody };
 
 /** `alias`: another name that means the same. Each may be given once. */
 export type Parameter = { name: string; alias?: string; description: string };

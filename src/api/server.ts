@@ -23,7 +23,7 @@ import {
   refuseMethod,
   unavailable,
 } from "./problem.ts";
-import { type Answer, isOfApi, type Route, withoutSpareSlashes } from "./routes.ts";
+import { type Answer, isOfApi, type PageAnswer, type Route, withoutSpareSlashes } from "./routes.ts";
 
 const REQUESTS = new Counter("postrider_requests_total", "Requests that were answered", ["route", "status"]);
 const TOOK = new Histogram(
@@ -67,12 +67,12 @@ export const READY_PATH = "/readyz";
 export const HEALTH_PATH = "/healthz";
 export const HEALTHY = JSON.stringify({ status: "ok" });
 
-export type OpenPage = (exchange: Exchange) => Answer | Promise<Answer>;
+export type OpenPage = (exchange: Exchange) => PageAnswer | Promise<PageAnswer>;
 
 export type ServerParts = {
   gate: GateParts;
   /** Where another answers than these parts: the cell that the caller is in. */
-  answer?(exchange: Exchange): Promise<Answer>;
+  answer?(exchange: Exchange): Promise<PageAnswer>;
   /** Paths outside /api/v1, and the one inside that needs no key. */
   open: ReadonlyMap<string, OpenPage>;
   /** Pages whose path begins so; the rest of the path is theirs. */
@@ -243,7 +243,7 @@ export function openPage({ open }: ServerParts, { method, path }: Exchange): Ope
   return method === "GET" ? open.get(withoutSpareSlashes(path)) : undefined;
 }
 
-export async function answerOf(parts: ServerParts, exchange: Exchange): Promise<Answer> {
+export async function answerOf(parts: ServerParts, exchange: Exchange): Promise<PageAnswer> {
   const open = openPage(parts, exchange);
   if (open && !READING.includes(exchange.method)) throw refuseMethod(exchange.method, READING);
   if (open) return open(exchange);

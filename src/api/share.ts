@@ -88,13 +88,21 @@ export function sharedPage({ reads, clock, links }: ShareParts, downloads: Downl
     const target = links.readShared(exchange.path.slice(SHARED_PATH.length));
     if (!target || target.until < clock.now() || exchange.method !== "GET" || exchange.hasBody) return gone();
     if (!downloads.begin(exchange, target.workspaceId)) return page(503, said(TOO_MANY_DOWNLOADS));
-    const [email, suspended] = await Promise.all([
-      findEmail(reads, target.workspaceId, target.emailId),
-      suspendedOf(reads, [target.workspaceId]),
-    ]);
-    const isShown = email && hasContents(email) && suspended.size === 0;
-    return isShown ? page(200, ...(await contents(email))) : gone();
+    const answer = await downloads.read(async () =>
+      exchange.isGone ? null : shown(reads, target.workspaceId, target.emailId),
+    );
+    if (!answer) return gone();
+    return downloads.grow(exchange, answer.body.length) ? answer : page(503, said(TOO_MANY_DOWNLOADS));
   };
+}
+
+async function shown(reads: Sql, workspaceId: string, emailId: string): Promise<Answer | null> {
+  const [email, suspended] = await Promise.all([
+    findEmail(reads, workspaceId, emailId),
+    suspendedOf(reads, [workspaceId]),
+  ]);
+  const isShown = email && hasContents(email) && suspended.size === 0;
+  return isShown ? page(200, ...(await contents(email))) : null;
 }
 
 function gone(): Answer {

@@ -19,25 +19,28 @@ const PIECE_ROWS = 500;
 const WITH_EMAILS_MAX = 100;
 
 const pieceRow = { piece: bytes };
+type Piece = { workspaceId: string; key: AttachmentKey; from: number };
 /** All of them may take longer: a distant Postgres does not keep large mail from leaving. */
 const PIECE_MS_MAX = 10_000;
 
 /** A piece at a time: to decode all of it at once would hold the event loop. null: it is kept no longer. */
-export async function readAttachment(
-  sql: Sql,
-  workspaceId: string,
-  { hash, bytes }: AttachmentKey,
-): Promise<Buffer | null> {
+async function readAttachment(sql: Sql, workspaceId: string, key: AttachmentKey): Promise<Buffer | null> {
   const pieces: Buffer[] = [];
-  for (let at = 0; at < Math.max(bytes, 1); at += PIECE_BYTES) {
-    const piece = typed(sql, pieceRow)`
-      select substring(content from ${at + 1} for ${PIECE_BYTES}) as piece from attachment
-      where workspace_id = ${workspaceId} and hash = decode(${hash}, 'hex')`;
-    const [row] = await within(piece, PIECE_MS_MAX);
-    if (!row) return null;
-    pieces.push(row.piece);
+  for (let from = 0; from < Math.max(key.bytes, 1); from += PIECE_BYTES) {
+    const piece = await readPiece(sql, { workspaceId, key, from });
+    if (piece === null) return null;
+    pieces.push(piece);
   }
   return concatInTurns(pieces);
+}
+
+/** From this byte on, and no more than a piece. */
+export async function readPiece(sql: Sql, { workspaceId, key, from }: Piece): Promise<Buffer | null> {
+  const piece = typed(sql, pieceRow)`
+    select substring(content from ${from + 1} for ${PIECE_BYTES}) as piece from attachment
+    where workspace_id = ${workspaceId} and hash = decode(${key.hash}, 'hex')`;
+  const [row] = await within(piece, PIECE_MS_MAX);
+  return row?.piece ?? null;
 }
 
 type AttachmentKey = Pick<AttachmentRef, "hash" | "bytes">;
