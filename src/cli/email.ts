@@ -38,8 +38,11 @@ function idIn(what: string): string | null {
 }
 
 async function findMarked(context: Context, mark: string, options: FindOptions): Promise<void> {
+  const { workspace = null } = options;
   const markOf = workspaceMarker(await requireSecret(context));
-  const marked = (await listWorkspaces(context.sql)).filter(({ id }) => markOf(id) === mark);
+  const marked = (await listWorkspaces(context.sql)).filter(
+    ({ id }) => (workspace === null || id === workspace) && markOf(id) === mark,
+  );
   say(
     options,
     marked.map(({ id, name }) => ({ workspace_id: id, id: null, name })),

@@ -62,6 +62,8 @@ test("by the mark that every mail carries: the same for a workspace, another for
   expect(marks[1]).toBe(marks[0]);
   expect(marks[2]).not.toBe(marks[0]);
   expect(await find(marks[0] as string)).toMatchObject([{ workspace_id: one.id }]);
+  expect(await find(marks[0] as string, "--workspace", one.id)).toMatchObject([{ workspace_id: one.id }]);
+  expect(await find(marks[0] as string, "--workspace", two.id)).toEqual([]);
   const forged = await one.client.post("/emails", mail({ headers: { "x-postrider-MARK": marks[2] } }));
   expect(forged.status).toBe(422);
 });
