@@ -5,6 +5,7 @@
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
+import { untilHeard } from "../record/mail/bagleases.ts";
 import { findKey, insertKey, markRevoked, revokedOf, revokedSince } from "../record/workspaces/keys.ts";
 import { resumeWorkspace, type Suspended, suspendWorkspace } from "../record/workspaces/suspension.ts";
 import {
@@ -156,7 +157,8 @@ export class Keyring {
 
   /**
    * Redis first, then the record, then Redis again, as with a key that is revoked. A Redis that is away does
-   * not keep a workspace from being suspended: then its keys work for a minute at most.
+   * not keep a workspace from being suspended: then its keys work for a minute at most. Resolves when workers
+   * start none of its messages any more.
    */
   async suspend(id: string, reason: string | null): Promise<Suspended | null> {
     const { sql, clock, redis } = this.#parts;
@@ -169,12 +171,14 @@ export class Keyring {
       { lives_ms: REVOKED_MARK_LIVES_MS, version },
     );
     await mark.catch(() => {}); // repeated below, where an error is reported
-    return this.#changeState(suspendWorkspace(sql, id, reason, new Date(clock.now())));
+    const suspended = await this.#changeState(suspendWorkspace(sql, id, reason, new Date(clock.now())));
+    await untilHeard(sql, id);
+    return suspended;
   }
 
-  async resume(id: string): Promise<Suspended | null> {
+  async resume(id: string, reason: string | null): Promise<Suspended | null> {
     const { sql, clock } = this.#parts;
-    return this.#changeState(resumeWorkspace(sql, id, new Date(clock.now())));
+    return this.#changeState(resumeWorkspace(sql, id, reason, new Date(clock.now())));
   }
 
   async #changeState(change: Promise<Suspended | null>): Promise<Suspended | null> {

@@ -115,9 +115,9 @@ export async function suspend(
   if (!suspended) throw unknownWorkspace(id);
   const held = await heldBack(sql, id);
   const words = [
-    `Workspace ${id} is suspended${reason === null ? "" : ` (${reason})`}: its keys get 403.`,
+    `Workspace ${id} is suspended${inBrackets(reason)}: its keys get 403.`,
     `Held: ${held.scheduled} scheduled, ${held.waiting} waiting for a cap, ${held.deferred} deferred, ${held.in_line} queued.`,
-    `${held.on_its_way} e-mails are with workers: what a receiver is accepting now is finished, the rest is held.`,
+    `${held.on_its_way} e-mails are with workers, which start none of them any more: messages that are being transmitted are finished, the rest is held.`,
   ];
   const value = { id, suspended: true, suspended_at: suspended.suspendedAt, reason, held };
   say(options, value, words.join("\n"));
@@ -129,15 +129,19 @@ export async function resume(
   options: OutputOptions & { reason?: string },
 ) {
   const { reason = null } = options;
-  const resumed = await keyring.resume(id);
+  const resumed = await keyring.resume(id, reason);
   if (!resumed) throw unknownWorkspace(id);
   const held = await heldBack(sql, id);
   const all = held.scheduled + held.waiting + held.deferred + held.in_line;
   say(
     options,
     { id, suspended: false, suspended_at: null, reason, held },
-    `Workspace ${id} is resumed. ${all} held e-mails go out when they are due and the caps allow.`,
+    `Workspace ${id} is resumed${inBrackets(reason)}. ${all} held e-mails go out when they are due and the caps allow.`,
   );
+}
+
+function inBrackets(reason: string | null): string {
+  return reason === null ? "" : ` (${reason})`;
 }
 
 async function heldBack(sql: Sql, id: string) {
@@ -146,7 +150,8 @@ async function heldBack(sql: Sql, id: string) {
 }
 
 function show(workspace: Workspace) {
-  const { id, handle, name, plan, limits, createdAt, suspendedAt, suspendedFor, logsEvents } = workspace;
+  const { id, handle, name, plan, limits, createdAt, suspendedAt, suspendedFor, resumedAt, resumedFor } =
+    workspace;
   return {
     id,
     handle,
@@ -154,9 +159,11 @@ function show(workspace: Workspace) {
     plan,
     limits: limitsOf(plan, limits),
     overrides: limits,
-    event_log: logsEvents,
+    event_log: workspace.logsEvents,
     created_at: createdAt,
     suspended_at: suspendedAt,
     suspended_for: suspendedFor,
+    resumed_at: resumedAt,
+    resumed_for: resumedFor,
   };
 }

@@ -26,7 +26,7 @@ const NAME_CHARS_MAX = 100;
 
 const closed = { additionalProperties: false } as const;
 const Reason = Type.Optional(Type.String({ minLength: 1, maxLength: 300 }));
-const Suspended = Type.Object({ reason: Reason }, closed);
+const Reasoned = Type.Object({ reason: Reason }, closed);
 const Wanted = Type.Object({ what: Type.String({ minLength: 1, maxLength: 1_000 }) }, closed);
 const Destination = Type.Object({ destination: DestinationName }, closed);
 const AnyDestination = Type.Object({ destination: Type.Optional(DestinationName) }, closed);
@@ -61,12 +61,12 @@ export function operatorCalls(parts: OperatorParts): ConsoleCall[] {
       },
     }),
     operatorCall({
-      ...{ method: "POST", path: "operator/workspaces/{id}/suspend", body: Suspended },
+      ...{ method: "POST", path: "operator/workspaces/{id}/suspend", body: Reasoned },
       handle: ({ params, body }) => suspend(parts, params[0], body.reason ?? null),
     }),
     operatorCall({
-      ...{ method: "POST", path: "operator/workspaces/{id}/resume" },
-      handle: ({ params }) => resume(parts, params[0]),
+      ...{ method: "POST", path: "operator/workspaces/{id}/resume", body: Reasoned },
+      handle: ({ params, body }) => resume(parts, params[0], body.reason ?? null),
     }),
     operatorCall({
       ...{ method: "POST", path: "operator/find", body: Wanted },
@@ -141,10 +141,12 @@ function named(body: { destination: string }): string {
   return domain;
 }
 
-function show({ id, name, plan, handle, createdAt, suspendedAt, suspendedFor, members }: WorkspaceItem) {
+function show({ id, name, plan, handle, createdAt, members, ...state }: WorkspaceItem) {
+  const { suspendedAt, suspendedFor, resumedAt, resumedFor } = state;
   return {
     ...{ object: "workspace", id, name, plan, handle, created_at: createdAt.toISOString() },
-    ...{ suspended_at: suspendedAt?.toISOString() ?? null, suspended_for: suspendedFor, members },
+    ...{ suspended_at: suspendedAt?.toISOString() ?? null, suspended_for: suspendedFor },
+    ...{ resumed_at: resumedAt?.toISOString() ?? null, resumed_for: resumedFor, members },
   };
 }
 
@@ -154,10 +156,10 @@ async function suspend(parts: OperatorParts, id = "", reason: string | null): Pr
   return changed(parts, id, suspended.suspendedAt, reason);
 }
 
-async function resume(parts: OperatorParts, id = ""): Promise<ConsoleAnswer> {
-  const resumed = isUuid(id) ? await parts.keyring.resume(id.toLowerCase()) : null;
+async function resume(parts: OperatorParts, id = "", reason: string | null): Promise<ConsoleAnswer> {
+  const resumed = isUuid(id) ? await parts.keyring.resume(id.toLowerCase(), reason) : null;
   if (!resumed) throw unknown();
-  return changed(parts, id, null, null);
+  return changed(parts, id, null, reason);
 }
 
 async function changed(

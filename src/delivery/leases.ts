@@ -6,10 +6,10 @@
  */
 
 import type { Sql } from "../record/db/connect.ts";
-import { type HeldBag, renewLeases } from "../record/mail/bagleases.ts";
+import { FRESH_SECONDS, type HeldBag, renewLeases } from "../record/mail/bagleases.ts";
 
 const RENEW_EVERY_MS = 3_000;
-const FRESH_MS_MAX = 10_000;
+const FRESH_MS_MAX = FRESH_SECONDS * 1_000;
 
 /** `isEnding`: all of the bag is noted, and its row goes with the next write. */
 type HeldLease = { bag: HeldBag; renewedAt: number; isSuspended: boolean; isEnding: boolean };

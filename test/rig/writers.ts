@@ -504,7 +504,7 @@ export const WRITERS: readonly Writer[] = [
     suspendWorkspace(sql, rows.workspace().id, "abuse", rows.date),
   ),
   writer("workspaces/suspension.ts resumeWorkspace", ({ sql }, rows) =>
-    resumeWorkspace(sql, rows.workspace().id, rows.date),
+    resumeWorkspace(sql, rows.workspace().id, "all clear", rows.date),
   ),
   writer("workspaces/suspension.ts letGoOn", ({ sql }, rows) =>
     onlyOne(sql, "pack", rows.now, (tx) => letGoOn(tx, rows.pick([1, MOST]))),

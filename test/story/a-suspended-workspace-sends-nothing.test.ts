@@ -40,7 +40,8 @@ afterAll(async () => {
 
 const suspend = (ws: TestWorkspace, ...more: string[]) =>
   cli.json<Suspended>("workspace", "suspend", ws.id, ...more);
-const resume = (ws: TestWorkspace) => cli.json<Suspended>("workspace", "resume", ws.id);
+const resume = (ws: TestWorkspace, ...more: string[]) =>
+  cli.json<Suspended>("workspace", "resume", ws.id, ...more);
 
 async function send(ws: TestWorkspace, more: Record<string, unknown> = {}): Promise<string> {
   const { status, body } = await ws.client.post<{ id: string }>("/emails", mail(more));
@@ -68,9 +69,11 @@ test("its keys are refused on every api from the next request on, with Redis emp
   }
   await engine.redis.flushall();
   expect(await elsewhere.get("/emails")).toMatchObject(REFUSED);
-  const listed = await cli.json<{ id: string; suspended_for: string }[]>("workspace", "list");
-  expect(listed.find(({ id }) => id === ws.id)).toMatchObject({ suspended_for: "phishing" });
-  await resume(ws);
+  const listed = async () => (await cli.json<{ id: string }[]>("workspace", "list")).find(isIt);
+  const isIt = ({ id }: { id: string }) => id === ws.id;
+  expect(await listed()).toMatchObject({ suspended_for: "phishing", resumed_at: null, resumed_for: null });
+  await resume(ws, "--reason", "all clear");
+  expect(await listed()).toMatchObject({ suspended_for: null, resumed_for: "all clear" });
   for (const client of [ws.client, elsewhere]) expect((await client.get("/emails")).status).toBe(200);
   const unknown = await cli.postrider("workspace", "suspend", randomUUID());
   expect(unknown).toMatchObject({ status: 1 });
@@ -241,4 +244,27 @@ test("automations stand still and go on", async () => {
   await resume(ws);
   await expect.poll(async () => (await run())?.state, POLL).toBe("finished");
   expect(await engine.sql`select from email where workspace_id = ${ws.id}`).toHaveLength(1);
+});
+
+test("once it is suspended no worker starts any more of a full bag, and all of it goes after", async () => {
+  const ws = await engine.workspace();
+  const ids = await ws.client.send(
+    Array.from({ length: 100 }, (_, n) => mail({ to: `slow-500+${ws.handle}.${n}@example.net` })),
+  );
+  const ours = new Set(ids.map((id) => `${id}@example.com`));
+  await stage.sink.ledger.received(1, ({ messageId }) => ours.has(messageId));
+  await engine.keyring.suspend(ws.id, null); // as the command and the console do
+  const endedAt = Date.now();
+  const withWorkers = () =>
+    engine.sql`select from bag where workspace_id = ${ws.id} and token is not null`.then(
+      ({ length }) => length,
+    );
+  await expect.poll(withWorkers, { timeout: 10_000, ...POLL }).toBe(0);
+  const taken = () => stage.sink.ledger.mails.filter(({ messageId }) => ours.has(messageId));
+  expect(taken().filter(({ completeAt }) => completeAt > endedAt)).toEqual([]);
+  expect(taken().length).toBeLessThan(100);
+
+  await resume(ws);
+  await stage.sink.ledger.received(100, ({ messageId }) => ours.has(messageId));
+  expect(stage.sink.ledger.compare(ours).repeated.filter((id) => ours.has(id))).toEqual([]);
 });

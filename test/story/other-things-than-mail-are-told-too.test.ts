@@ -111,7 +111,7 @@ test("a suspended workspace is sent nothing until it is resumed, and then all", 
   await other.workspace.client.post("/emails", mail());
   await receiver.until(() => heardAt(other.path).length === 1);
   expect(heardAt(path).length).toBe(1);
-  await resumeWorkspace(engine.sql, workspace.id, new Date());
+  await resumeWorkspace(engine.sql, workspace.id, null, new Date());
   await receiver.until(() => heardAt(path).length === 2);
   expect(heardAt(path)[1]).toMatchObject({ type: "email.failed", data: { failed: { reason: "" } } });
 });

@@ -315,7 +315,9 @@ test("operators see all workspaces, hold destinations, set caps and find mail; o
   const path = `operator/workspaces/${own.id}`;
   expect((await operator.post(`${path}/suspend`, { reason: "spam" })).status).toBe(200);
   expect((await own.client.post("/emails", mail())).status).toBe(403);
-  expect((await operator.post(`${path}/resume`)).status).toBe(200);
+  expect((await operator.post(`${path}/resume`, { reason: "all clear" })).status).toBe(200);
+  const resumed = await operator.get<List<object>>("operator/audit?limit=1");
+  expect(resumed.body.data).toMatchObject([{ subject: own.id, detail: { reason: "all clear" } }]);
   expect((await own.client.post("/emails", mail())).status).toBe(200);
   const destination = `${own.handle.toLowerCase()}.example`;
   expect((await operator.post("operator/queue/suspend", { destination, hours: 1 })).status).toBe(200);

@@ -53,12 +53,12 @@ export function workspaceCommand(): Command {
     .argument("<id>", "the id of the workspace", readId)
     .option("--reason <text>", "stored with the workspace; only operators see it", readReason)
     .option("--json", "print JSON")
-    .action(runsWithStores(actions, "suspend"));
+    .action(runsWithStores(actions, "suspend", { isLong: true }));
   command
     .command("resume")
     .description("let a suspended workspace go on: held mail is sent, within the caps")
     .argument("<id>", "the id of the workspace", readId)
-    .option("--reason <text>", "printed by this command; only operators see it", readReason)
+    .option("--reason <text>", "stored with the workspace; only operators see it", readReason)
     .option("--json", "print JSON")
     .action(runsWithStores(actions, "resume"));
   command

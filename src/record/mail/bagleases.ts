@@ -7,13 +7,27 @@
 import type { Head } from "../../rules/email.ts";
 import { GRANT_LIVES_MS } from "../../rules/ledger.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
-import { arrayOf, boolean, integer, json, oneOf, orNull, type RowOf, text, typed } from "../db/rowshape.ts";
+import {
+  arrayOf,
+  boolean,
+  integer,
+  json,
+  oneOf,
+  onlyRow,
+  orNull,
+  type RowOf,
+  text,
+  typed,
+} from "../db/rowshape.ts";
 import { nowIn } from "../db/time.ts";
 import { type Extra, lockEmails } from "./emails.ts";
 import { lifetimeColumns } from "./lifetime.ts";
 import { mailStreamRow } from "./mailstream.ts";
 
 export const LEASE_SECONDS = 20;
+/** A holder that has not been able to renew for so long starts no message any more. */
+export const FRESH_SECONDS = 10;
+const HEARD_LOOK_MS = 100;
 
 export type BagKey = { workspaceId: string; id: string; generation: number };
 export type HeldBag = BagKey & { token: string };
@@ -200,6 +214,24 @@ export async function renewLeases(sql: Sql, held: readonly HeldBag[]): Promise<M
     returning b.id, exists (
       select from workspace w where w.id = b.workspace_id and w.suspended_at is not null) as "isSuspended"`;
   return new Map(rows.map(({ id, isSuspended }) => [id, isSuspended]));
+}
+
+/**
+ * Resolves when no worker starts a message of a workspace that was suspended before: all have heard of it
+ * with a renewal, or could not renew for so long that they have stopped by themselves.
+ */
+export async function untilHeard(sql: Sql, workspaceId: string): Promise<void> {
+  const { at } = onlyRow(await typed(sql, { at: text })`select clock_timestamp()::text as at`);
+  const until = performance.now() + FRESH_SECONDS * 1_000;
+  for (;;) {
+    const [unheard] = await sql`
+      select from bag where workspace_id = ${workspaceId} and token is not null
+        and lease_until < ${at}::text::timestamptz + make_interval(secs => ${LEASE_SECONDS})
+        and lease_until > now() + make_interval(secs => ${LEASE_SECONDS - FRESH_SECONDS})
+      limit 1`;
+    if (!unheard || performance.now() > until) return;
+    await new Promise((resolve) => setTimeout(resolve, HEARD_LOOK_MS));
+  }
 }
 
 /** Gives bags back unfinished, which is no sign against them: another generation may be queued at once. */

@@ -34,12 +34,18 @@ export async function suspendWorkspace(
 }
 
 /** What waits for a cap is looked at with the keeper's next tick, and so is what was held. */
-export async function resumeWorkspace(sql: Sql, id: string, now: Date): Promise<Suspended | null> {
+export async function resumeWorkspace(
+  sql: Sql,
+  id: string,
+  reason: string | null,
+  now: Date,
+): Promise<Suspended | null> {
   return sql.begin(async (tx) => {
     await lockLedger(tx, id);
     await tx`update ledger set next_release_at = ${now} where workspace_id = ${id} and waiting + waiting_bulk > 0`;
     const [row] = await typed(tx, suspendedRow)`
       update workspace set resumed_at = case when suspended_at is null then resumed_at else ${now} end,
+        resumed_for = case when suspended_at is null then resumed_for else ${reason} end,
         suspended_at = null, suspended_for = null, version = version + 1, changed_at = ${now}
       where id = ${id} returning handle, version::int, suspended_at as "suspendedAt"`;
     return row ?? null;

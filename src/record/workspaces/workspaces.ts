@@ -37,6 +37,8 @@ const workspaceRow = {
   createdAt: timestamp,
   suspendedAt: orNull(timestamp),
   suspendedFor: orNull(text),
+  resumedAt: orNull(timestamp),
+  resumedFor: orNull(text),
   logsEvents: boolean,
 };
 export type Workspace = RowOf<typeof workspaceRow>;
@@ -66,7 +68,18 @@ export async function listWorkspaces(sql: Sql | Tx): Promise<Workspace[]> {
 }
 
 const workspaceItemRow = {
-  ...pick(workspaceRow, "id", "handle", "name", "plan", "createdAt", "suspendedAt", "suspendedFor"),
+  ...pick(
+    workspaceRow,
+    "id",
+    "handle",
+    "name",
+    "plan",
+    "createdAt",
+    "suspendedAt",
+    "suspendedFor",
+    "resumedAt",
+    "resumedFor",
+  ),
   members: integer,
 };
 export type WorkspaceItem = RowOf<typeof workspaceItemRow>;
@@ -79,7 +92,7 @@ export async function pageOfWorkspaces(
 ): Promise<WorkspaceItem[]> {
   return typed(sql, workspaceItemRow)`
     select w.id, w.handle, w.name, w.plan, w.created_at as "createdAt", w.suspended_at as "suspendedAt",
-      w.suspended_for as "suspendedFor",
+      w.suspended_for as "suspendedFor", w.resumed_at as "resumedAt", w.resumed_for as "resumedFor",
       (select count(*)::int from member m where m.workspace_id = w.id) as members
     from workspace w
     where (${after}::uuid is null or w.id < ${after}) and strpos(lower(w.name || ' ' || w.handle),
@@ -176,5 +189,5 @@ async function selectWorkspaces(sql: Sql | Tx, id: string | null): Promise<Works
 
 function columns(sql: Sql | Tx) {
   return sql`id, handle, name, plan, limits, version::int, created_at as "createdAt", suspended_at as "suspendedAt",
-    suspended_for as "suspendedFor", logs_events as "logsEvents"`;
+    suspended_for as "suspendedFor", resumed_at as "resumedAt", resumed_for as "resumedFor", logs_events as "logsEvents"`;
 }
