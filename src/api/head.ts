@@ -94,7 +94,8 @@ export function readHead(req: HttpRequest, method: string): RequestHead {
         head.batchValidation ||= value;
         break;
       case "x-forwarded-for":
-        head.forwardedFor ||= value;
+        // some proxies add a line of their own behind the visitor's
+        head.forwardedFor = value;
         break;
       case "user-agent":
         head.userAgent ||= value;

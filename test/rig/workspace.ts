@@ -103,6 +103,8 @@ export type TestApiOptions = {
   port?: number;
   /** Production's default is true; most tests write from domains that nobody has verified. */
   requireVerifiedDomains?: boolean;
+  /** Whether a proxy in front names the visitor. */
+  trustProxy?: boolean;
   /** Who answers for DNS; by default every name is unknown. */
   dns?: DomainDns;
   /** Networks of receivers of webhooks. */
@@ -141,7 +143,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     dns: options.dns ?? { askTxt: noSuchName, returnPaths: null },
     publicUrl: "https://mail.example.org",
     mailFrom: "no-reply@mail.example.org",
-    trustProxy: false,
+    trustProxy: options.trustProxy ?? false,
     webhookNetworksAllowed: options.webhookNetworksAllowed ?? [],
     timeoutMs,
     budget: new BodyBudget(256 * 1024 * 1024),
