@@ -1,5 +1,6 @@
 /** The thread for large bodies: workspaces in turn, and nothing for a client that has gone. */
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { Worker } from "node:worker_threads";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { findExcess, JSON_VALUES_MAX } from "../../src/api/json.ts";
 import { type Body, JsonParser } from "../../src/api/jsonthread.ts";
 
@@ -45,6 +46,21 @@ test("who leaves while its body is parsed waits for nothing, and the next is par
   for (const drop of drops) drop();
   await expect(gone).rejects.toThrow("the client has gone");
   expect(await next).toMatchObject({ kind: "json" });
+});
+
+test("a body that takes too long is refused, and the next is parsed by another thread", async () => {
+  const terminate = vi.spyOn(Worker.prototype, "terminate");
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    const late = parser.parse(bodyOf("one"));
+    vi.advanceTimersByTime(10_000);
+    await expect(late).rejects.toThrow("a large body was not parsed in time");
+  } finally {
+    vi.useRealTimers();
+  }
+  expect(terminate).toHaveBeenCalledOnce();
+  terminate.mockRestore();
+  expect(await parser.parse(bodyOf("one"))).toMatchObject({ kind: "json" });
 });
 
 test("only what is read comes back, as it was", async () => {
