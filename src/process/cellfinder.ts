@@ -10,7 +10,8 @@ import { within } from "../record/db/groupcommit.ts";
 import { seekWorkspace, type WorkspaceName } from "../record/workspaces/workspaces.ts";
 
 const REMEMBERED_MAX = 100_000;
-const LOOKS_MAX = 64;
+/** Looks that a cell has not answered. Each cell has its own count: one that is silent uses up no other's. */
+const ASKED_MAX = 1_000;
 const LOOK_MS_MAX = 1_000;
 /**
  * The fence of a workspace that has left stays for longer (mover.ts): until then it refuses whoever believes
@@ -21,14 +22,16 @@ const REMEMBERED_MS = 10_000;
 const ARRIVES_MS_MAX = 3_000;
 const ARRIVES_LOOK_MS = 25;
 
+type Found = Awaited<ReturnType<typeof seekWorkspace>>;
+
 export class RecordCells implements CellFinder {
-  readonly #records: readonly Sql[];
+  readonly #cells: readonly AskedCell[];
   readonly #known = new Map<string, { cell: number; until: number }>();
   readonly #looks = new Map<string, Promise<number | null>>();
 
   /** In the order of the cells. */
   constructor(records: readonly Sql[]) {
-    this.#records = records;
+    this.#cells = records.map((sql) => new AskedCell(sql));
   }
 
   ofHandle(handle: string): Promise<number | null> {
@@ -48,31 +51,58 @@ export class RecordCells implements CellFinder {
     if (known && performance.now() < known.until) return Promise.resolve(known.cell);
     const running = this.#looks.get(name);
     if (running) return running;
-    if (this.#looks.size >= LOOKS_MAX)
-      return Promise.reject(new Unavailable("capacity", "too many workspaces are being looked for"));
     const look = this.#look(name, who).finally(() => this.#looks.delete(name));
     this.#looks.set(name, look);
     return look;
   }
 
-  /** A cell that does not answer matters only to a workspace that no other cell has. */
   async #look(name: string, who: WorkspaceName): Promise<number | null> {
     for (const until = performance.now() + ARRIVES_MS_MAX; ; ) {
-      const answers = await Promise.allSettled(
-        this.#records.map((sql) => within(seekWorkspace(sql, who), LOOK_MS_MAX)),
-      );
-      const found = answers.map((answer) => (answer.status === "fulfilled" ? answer.value : null));
-      const cell = found.findIndex((one) => one?.isHere);
-      if (cell >= 0) {
+      const answers = this.#cells.map((cell) => cell.seek(who));
+      const cell = await firstThatHas(answers);
+      if (cell !== null) {
         if (this.#known.size >= REMEMBERED_MAX) this.#known.clear();
         this.#known.set(name, { cell, until: performance.now() + REMEMBERED_MS });
         return cell;
       }
-      const silent = answers.find((answer) => answer.status === "rejected");
-      if (silent) throw new Unavailable("postgres", "a cell did not answer", silent.reason);
-      if (!found.some((one) => one?.isOnItsWay)) return null;
+      const found = await Promise.all(answers).catch((error: unknown) => {
+        throw error instanceof Unavailable
+          ? error
+          : new Unavailable("postgres", "a cell did not answer", error);
+      });
+      if (!found.some(({ isOnItsWay }) => isOnItsWay)) return null;
       if (performance.now() > until) throw new Unavailable("workspace", "the workspace is between two cells");
       await new Promise((resolve) => setTimeout(resolve, ARRIVES_LOOK_MS));
     }
   }
 }
+
+class AskedCell {
+  readonly #sql: Sql;
+  #asked = 0;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  async seek(who: WorkspaceName): Promise<Found> {
+    if (this.#asked >= ASKED_MAX)
+      throw new Unavailable("capacity", "too many workspaces are being looked for in a cell");
+    this.#asked++;
+    const answer = seekWorkspace(this.#sql, who).finally(() => this.#asked--);
+    return within(answer, LOOK_MS_MAX);
+  }
+}
+
+/**
+ * A cell that does not answer is waited for only when no other has the workspace. null: all have been heard.
+ */
+async function firstThatHas(answers: readonly Promise<Found>[]): Promise<number | null> {
+  const having = answers.map(async (answer, cell) => {
+    if ((await answer).isHere) return cell;
+    throw NOT_HERE;
+  });
+  return Promise.any(having).catch(() => null);
+}
+
+const NOT_HERE = new Error("the workspace is not in this cell");
