@@ -114,10 +114,15 @@ export class Stores {
   }
 
   #openReplica(url: string, primary: Sql): Replica {
-    const standby = connectRecord(url, "lists", this.#timeoutMs, this.#watch);
-    this.#pools.push(standby);
+    const connectTo = (at: string) => {
+      const sql = connectRecord(at, "lists", this.#timeoutMs, this.#watch);
+      this.#pools.push(sql);
+      return sql;
+    };
     const replica = new Replica({
-      ...{ primary, standby },
+      primary,
+      standby: connectTo(url),
+      behindPooler: () => connectTo(throughPooler(url)),
       // not behind the reads of callers: a primary that is busy is no reason to leave the standby
       looks: this.sql("lists"),
       answerMsMax: Math.min(this.#timeoutMs * REPLICA_PART, REPLICA_MS_MAX),

@@ -42,6 +42,7 @@ test("the primary answers what is asked before the standby was looked at again",
   const replica = new Replica({
     primary: connect(primary.url, "reads"),
     standby: connect(standby.url, "lists"),
+    behindPooler: () => connect(standby.url, "lists"),
     looks: connect(primary.url, "reads"),
     answerMsMax: 1_000,
     onChange: (trouble) => trouble === null && isUsed(),

@@ -12,6 +12,7 @@ import { connectRecord } from "../../src/record/db/connect.ts";
 import { commandLine } from "../rig/command.ts";
 import { databaseAt } from "../rig/database.ts";
 import { Engine, settingsOf } from "../rig/engine.ts";
+import { missingPgBouncer, startPgBouncer } from "../rig/pgbouncer.ts";
 import { openProxy, type TcpProxy } from "../rig/proxy.ts";
 import { scrape } from "../rig/scrape.ts";
 import { type OwnRedis, ownRedis, services } from "../rig/services.ts";
@@ -183,4 +184,16 @@ test.each([
   const other = await openEngine(url());
   expect(await other.heard.line(NOT_USED)).toContain(why);
   expect(await doctorSays(url())).toMatch(new RegExp(`warn +read replica +${why}`));
+});
+
+test.skipIf(missingPgBouncer)("a pooler before the standby is noticed", async () => {
+  const pooler = await startPgBouncer(standby.url, ["pool_mode = transaction"]);
+  ends.push(() => pooler.stop());
+  const other = await openEngine(pooler.through(standby.url));
+  await other.heard.line("the read replica answers lists and views");
+  const { client } = await other.engine.workspace("pro");
+  expect((await client.get<Listed>("/emails")).status).toBe(200);
+  expect(
+    (await told(other.engine)).value("postrider_replica_reads_total", { server: "replica" }),
+  ).toBeGreaterThan(0);
 });

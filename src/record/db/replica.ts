@@ -9,7 +9,7 @@
  */
 import { DAY_MS, inTime } from "../../clock.ts";
 import { Counter, Gauge } from "../../meter.ts";
-import type { Sql } from "./connect.ts";
+import { isRefusedByPooler, type Sql } from "./connect.ts";
 import { isRefusal } from "./lost.ts";
 import { boolean, integer, type RowOf, text, typed } from "./rowshape.ts";
 import { type Rows, type Unsent, writing } from "./statement.ts";
@@ -36,6 +36,8 @@ export type ReplicaTrouble = { why: string; error?: unknown };
 export type ReplicaParts = {
   primary: Sql;
   standby: Sql;
+  /** The same standby, when a pooler before it has refused `standby`. */
+  behindPooler(): Sql;
   /** Over which the primary is asked how far it is. */
   looks: Sql;
   /** How long either may take to answer a look. */
@@ -55,6 +57,7 @@ type LookedAt = RowOf<typeof lookedAtRow>;
 
 export class Replica {
   readonly #parts: ReplicaParts;
+  #standby: Sql;
   /** The primary, as it was seen last. */
   #own: LookedAt | null = null;
   /** Told by the primary and not known to be replayed, the oldest first. */
@@ -72,6 +75,7 @@ export class Replica {
 
   constructor(parts: ReplicaParts) {
     this.#parts = parts;
+    this.#standby = parts.standby;
     this.#unfollow = [
       LAG.follow(() => Math.min(this.#lagMs(), DAY_MS) / 1_000),
       USABLE.follow(() => Number(this.#isUsable)),
@@ -110,7 +114,7 @@ export class Replica {
       leave = () => resolve(null);
     });
     this.#underWay.add(leave);
-    const answer = this.#parts.standby`${statement}`.execute();
+    const answer = this.#standby`${statement}`.execute();
     answer.catch(() => {}); // nobody may be waiting any more
     try {
       const rows = await Promise.race([answer, isLeft]);
@@ -143,9 +147,9 @@ export class Replica {
 
   /** null: it can be used. */
   async #examine(): Promise<ReplicaTrouble | null> {
-    const { looks, standby, answerMsMax } = this.#parts;
+    const { looks, answerMsMax } = this.#parts;
     const at = performance.now();
-    const [own, other] = await Promise.all([lookAt(looks, answerMsMax), lookAt(standby, answerMsMax)]);
+    const [own, other] = await Promise.all([lookAt(looks, answerMsMax), this.#lookAtStandby()]);
     if (!("why" in own)) this.#notePosition(own, at);
     if ("why" in other) return other;
     const trouble = relationTrouble(this.#own, other);
@@ -154,6 +158,16 @@ export class Replica {
       this.#replayedAt = (this.#ahead.shift() as Position).at;
     const most = this.#isUsable ? LAG_MS_MAX - LOOK_MS - answerMsMax : LAG_MS_AGAIN;
     return this.#lagMs() > most ? { why: "it is too far behind" } : null;
+  }
+
+  /** A pooler that takes no settings with a connection is used as one from then on. */
+  async #lookAtStandby(): Promise<LookedAt | ReplicaTrouble> {
+    const { standby, behindPooler, answerMsMax } = this.#parts;
+    const found = await lookAt(this.#standby, answerMsMax);
+    const isToChange = "why" in found && isRefusedByPooler(found.error) && this.#standby === standby;
+    if (!isToChange || this.#isStopped) return found;
+    this.#standby = behindPooler();
+    return lookAt(this.#standby, answerMsMax);
   }
 
   #notePosition(own: LookedAt, at: number): void {
