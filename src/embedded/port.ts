@@ -1,12 +1,14 @@
 /** Ports of this machine: one that is free now, and whether a given one is. */
 import { randomInt } from "node:crypto";
-import { type AddressInfo, createServer } from "node:net";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { codeOf } from "../caught.ts";
 
 const ATTEMPTS = 3;
 const PORT_MIN = 12_000;
 const PORT_MAX = 32_000;
 const LOOKS = 50;
+const CONNECT_MS_MAX = 1_000;
 
 /** Something else took the port between our look and its use. */
 export class PortTakenError extends Error {}
@@ -32,6 +34,23 @@ export async function isPortFree(port: number, host: string): Promise<boolean> {
     throw error;
   }
 }
+
+/** Whether somebody takes connections there. Nothing is bound for it: who begins to listen is not in the way. */
+export async function isListening(port: number, host: string): Promise<boolean> {
+  const socket = connect({ port, host: REACHED[host] ?? host, timeout: CONNECT_MS_MAX });
+  socket.once("timeout", () => socket.destroy(new Error("nobody answers")));
+  try {
+    await once(socket, "connect");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Where this machine reaches who listens everywhere. */
+const REACHED: Record<string, string> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
 
 export function isPortTaken(error: unknown): boolean {
   return codeOf(error) === "EADDRINUSE";

@@ -9,6 +9,7 @@ import type { Server } from "../api/server.ts";
 import { PolicyInForce } from "../capacity/inforce.ts";
 import { atMost, type Clock } from "../clock.ts";
 import { type Config, ConfigError } from "../config.ts";
+import { isListening } from "../embedded/port.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { Looks } from "../record/db/looks.ts";
 import { migrate } from "../record/db/migrate.ts";
@@ -131,8 +132,7 @@ export async function serve(
   const front = new Front(config, budget, () => Object.assign({}, ...opened.map(({ missing }) => missing)));
   const onWaiting = (line: string) => {
     onProgress?.(line);
-    // on a port of its own it says what it waits for; on a shared one the others serve
-    if (roles.includes("api") && !config.sharedPort) front.open();
+    if (roles.includes("api")) front.open();
   };
   const stops: (() => Promise<void>)[] = [];
   const close = () => Promise.all(opened.map((stores) => stores.close()));
@@ -277,15 +277,20 @@ async function startReportWorkers({ home, cells }: AllCells) {
   return cells.map(startReportWorker);
 }
 
-/** The API's server while the stores are away: it says that the process lives, and what it waits for. */
+/**
+ * The API's server while the stores are away: it says that the process lives, and what it waits for. On a
+ * shared port it would take callers from those that serve already.
+ */
 class Front {
-  readonly #open: () => Promise<Server>;
-  #server: Promise<Server> | null = null;
+  readonly #open: () => Promise<Server | null>;
+  #server: Promise<Server | null> | null = null;
 
-  constructor({ host, port }: Config, budget: BodyBudget, missing: () => Record<string, string>) {
+  constructor(config: Config, budget: BodyBudget, missing: () => Record<string, string>) {
+    const { host, port, sharedPort: sharesPort } = config;
     this.#open = async () => {
+      if (sharesPort && (await isListening(port, host))) return null;
       const { startServer } = await import("../api/server.ts");
-      return startServer({ host, port, sharesPort: false, budget, missing });
+      return startServer({ host, port, sharesPort, budget, missing });
     };
   }
 
@@ -296,7 +301,7 @@ class Front {
   }
 
   /** For who serves from now on; null: it was not needed. */
-  taken(): Promise<Server> | null {
+  taken(): Promise<Server | null> | null {
     const server = this.#server;
     this.#server = null;
     return server;

@@ -52,9 +52,7 @@ const statusesOf = (workspaces: readonly TestWorkspace[]) =>
   Promise.all(workspaces.map(async ({ client }) => (await client.get("/domains")).status));
 
 test.each(WAYS)("while a Postgres %s, the workspaces of the other cell are served", async (_, goAway) => {
-  const there = await Promise.all(
-    Array.from({ length: SILENT }, () => cells.other.workspace(engine.url)),
-  );
+  const there = await Promise.all(Array.from({ length: SILENT }, () => cells.other.workspace(engine.url)));
   const [gone] = there as [TestWorkspace];
   await cells.other.sql`delete from workspace where id = ${gone.id}`;
   const [together, inTurn] = [await freshHome(TOGETHER), await freshHome(IN_TURN)];

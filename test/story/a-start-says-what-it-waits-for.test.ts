@@ -53,6 +53,40 @@ test.each(["Postgres", "Redis"])("%s is away at the start, and comes", async (na
   expect(await process.ended).toBe(0);
 });
 
+test("several processes on one port say that they live while they wait", async () => {
+  await toPostgres.down();
+  const port = await freePort();
+  const settings = { PORT: String(port) };
+  const fleet = launch(["api"], { ...stage, ...through, settings }, ["--processes", "2"]);
+  await expect.poll(() => asked(port, "/healthz").catch(() => null)).toEqual([200, { status: "ok" }]);
+  const checks = { postgres: "refuses connections. Is it running?" };
+  expect(await asked(port, "/readyz")).toEqual([503, { status: "not ready", checks }]);
+  await toPostgres.up();
+  await fleet.says("serving");
+  const serving = () => fleet.lines.filter(({ msg }) => msg === "serving").length;
+  await expect.poll(serving).toBe(3);
+  expect((await asked(port, "/readyz"))[0]).toBe(200);
+
+  // one that waits leaves the callers to those that serve
+  const alone = launch(["api"], {
+    ...stage,
+    databaseUrl: nowhere(),
+    settings: { ...settings, SHARED_PORT: "true" },
+  });
+  await alone.says(/^waiting for /);
+  const all = await Promise.all(Array.from({ length: 60 }, () => asked(port, "/readyz")));
+  expect(all.map(([status]) => status)).toEqual(Array(60).fill(200));
+  for (const one of [alone, fleet]) one.signal("SIGTERM");
+  expect(await Promise.all([alone.ended, fleet.ended])).toEqual([0, 0]);
+});
+
+/** Nobody listens there. */
+function nowhere(): string {
+  const url = new URL(through.databaseUrl);
+  url.port = "1";
+  return url.href;
+}
+
 test("a Redis that takes connections and says nothing is said not to answer", async () => {
   toRedis.stall();
   const process = launch(["api"], { ...stage, ...through, settings: { STORE_TIMEOUT_MS: "500" } });
