@@ -213,7 +213,8 @@ export class Keyring {
   async welcome(workspaceId: string, handle: string): Promise<void> {
     const { sql, clock } = this.#parts;
     const since = new Date(clock.now() - REVOKED_MARK_LIVES_MS);
-    for (const hash of await revokedOf(sql, workspaceId, since)) await this.#mark({ handle, hash });
+    const revoked = await revokedOf(sql, workspaceId, since);
+    await Promise.all(revoked.map((hash) => this.#mark({ handle, hash })));
   }
 
   async #mark({ handle, hash }: { handle: string; hash: string }): Promise<void> {

@@ -9,7 +9,7 @@ import { cellsOf } from "../process/cells.ts";
 import { MoveError, type MovePhase, Mover, type MovingCell } from "../process/mover.ts";
 import { recordClock } from "../process/recordclock.ts";
 import { postgresAt, postgresTrouble, StoreUnreachable, unreachable } from "../process/unreachable.ts";
-import { Succeeded } from "../record/cells/moves.ts";
+import { type Pauses, Succeeded } from "../record/cells/moves.ts";
 import { connectRecord, type Sql } from "../record/db/connect.ts";
 import { schemaTrouble, tryToWrite } from "../record/db/migrate.ts";
 import { clockTime } from "../record/db/time.ts";
@@ -42,10 +42,11 @@ export async function moveWorkspace(
     if (to === undefined) return sayAborted(id, options, await mover.abort(id));
     const moved = await mover.move(id, to);
     const text = moved
-      ? `Workspace ${id} has moved from ${moved.from} to ${to}${moved.pauseMs === null ? "" : `, with a pause of ${Math.round(moved.pauseMs)} ms`}.`
+      ? `Workspace ${id} has moved from ${moved.from} to ${to}${pausesInWords(moved.pauses)}.`
       : `Workspace ${id} is in ${to} already.`;
-    const pauseMs = moved?.pauseMs ?? null;
-    say(options, { id, cell: to, from: moved?.from ?? to, pause_ms: pauseMs && Math.round(pauseMs) }, text);
+    const { count = null, longestMs = null } = moved?.pauses ?? {};
+    const told = { pauses: count, pause_ms: longestMs && Math.round(longestMs) };
+    say(options, { id, cell: to, from: moved?.from ?? to, ...told }, text);
   } catch (error) {
     if (error instanceof MoveError || error instanceof Succeeded) throw new CommandError(error.message);
     if (codeOf(error) === INSUFFICIENT_PRIVILEGE)
@@ -60,6 +61,13 @@ export async function moveWorkspace(
 
 /** Of Postgres: no such column, function or table. */
 const MISSING = ["42703", "42883", "42P01"];
+
+function pausesInWords(pauses: Pauses | null): string {
+  if (pauses === null) return "";
+  const { count, longestMs } = pauses;
+  const ms = `${Math.round(longestMs)} ms`;
+  return count === 1 ? `, with a pause of ${ms}` : `, with ${count} pauses, the longest of ${ms}`;
+}
 
 /** The error says nothing of the cell that it met, so each is asked; null: it is about something else. */
 async function storeTrouble(cells: readonly ConnectedCell[], error: unknown): Promise<Error | null> {

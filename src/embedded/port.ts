@@ -35,7 +35,7 @@ export async function isPortFree(port: number, host: string): Promise<boolean> {
   }
 }
 
-/** Whether somebody takes connections there. Nothing is bound for it: who begins to listen is not in the way. */
+/** Whether somebody takes connections there. Nothing is bound for it, so whoever begins to listen can. */
 export async function isListening(port: number, host: string): Promise<boolean> {
   const socket = connect({ port, host: REACHED[host] ?? host, timeout: CONNECT_MS_MAX });
   socket.once("timeout", () => socket.destroy(new Error("nobody answers")));

@@ -22,7 +22,7 @@ const REMEMBERED_MS = 10_000;
 const ARRIVES_MS_MAX = 3_000;
 const ARRIVES_LOOK_MS = 25;
 
-type Found = Awaited<ReturnType<typeof seekWorkspace>>;
+type Sought = Awaited<ReturnType<typeof seekWorkspace>>;
 
 export class RecordCells implements CellFinder {
   readonly #cells: readonly AskedCell[];
@@ -85,7 +85,7 @@ class AskedCell {
     this.#sql = sql;
   }
 
-  async seek(who: WorkspaceName): Promise<Found> {
+  async seek(who: WorkspaceName): Promise<Sought> {
     if (this.#asked >= ASKED_MAX)
       throw new Unavailable("capacity", "too many workspaces are being looked for in a cell");
     this.#asked++;
@@ -97,7 +97,7 @@ class AskedCell {
 /**
  * A cell that does not answer is waited for only when no other has the workspace. null: all have been heard.
  */
-async function firstThatHas(answers: readonly Promise<Found>[]): Promise<number | null> {
+async function firstThatHas(answers: readonly Promise<Sought>[]): Promise<number | null> {
   const having = answers.map(async (answer, cell) => {
     if ((await answer).isHere) return cell;
     throw NOT_HERE;

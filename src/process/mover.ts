@@ -35,6 +35,7 @@ import {
   noteArriving,
   noteLeaving,
   obstacle,
+  Pauses,
   removeStep,
   takenDomain,
   takeOver,
@@ -68,7 +69,8 @@ export type MoverParts = {
 /** Said to the operator as it is. */
 export class MoveError extends Error {}
 
-export type Moved = { workspaceId: string; from: string; to: string; pauseMs: number | null };
+/** `pauses`: as its callers met them; null: nobody knows. */
+export type Moved = { workspaceId: string; from: string; to: string; pauses: Pauses | null };
 
 export class Mover {
   readonly #parts: MoverParts;
@@ -84,11 +86,14 @@ export class Mover {
     if (source === null) return null;
     const tables = await sameTables(source, target);
     const before = await findMove(source.sql, workspaceId);
-    const pauseMs = before?.state === "gone" ? null : await this.#leave(workspaceId, source, target, tables);
-    await this.#arrive(workspaceId, source, target, tables);
+    const isResumed = before?.state === "gone";
+    const pauses = isResumed ? null : await this.#leave(workspaceId, source, target, tables);
+    await this.#letIn(workspaceId, source, target, isResumed);
+    pauses?.end();
+    await this.#settleIn(workspaceId, source, target, tables);
     this.#parts.onPhase("removing old rows");
     await this.#remove(workspaceId, source, tables);
-    return { workspaceId, from: source.name, to, pauseMs };
+    return { workspaceId, from: source.name, to, pauses };
   }
 
   /** Back to before the move; not after the switch. */
@@ -152,13 +157,13 @@ export class Mover {
     throw new MoveError(`No cell has the workspace ${workspaceId}.`);
   }
 
-  /** Hands back for how long it was paused; null: nobody knows. */
+  /** Hands back how it was paused, of which the last goes on; null: nobody knows. */
   async #leave(
     workspaceId: string,
     source: MovingCell,
     target: MovingCell,
     tables: readonly MovedTable[],
-  ): Promise<number | null> {
+  ): Promise<Pauses | null> {
     const found = await findMove(source.sql, workspaceId);
     const workspace = await findWorkspace(source.sql, workspaceId);
     const handle = found?.handle ?? workspace?.handle ?? "";
@@ -176,11 +181,12 @@ export class Mover {
     this.#parts.onPhase("copying");
     await this.#copy(run, source.sql, target.sql, tables);
     await this.#settleDown(run, source.sql, target.sql, tables);
+    const pauses = new Pauses();
     for (let n = 1; ; n++) {
       try {
-        const pauseMs = await this.#switch({ ...run, handle }, source, target, tables);
+        await this.#switch({ ...run, handle }, source, target, tables, pauses);
         this.#parts.onPhase("switched");
-        return pauseMs;
+        return pauses;
       } catch (error) {
         // a commit whose answer was lost has still a fate
         const now = await findMove(source.sql, workspaceId);
@@ -246,13 +252,12 @@ export class Mover {
     source: MovingCell,
     target: MovingCell,
     tables: readonly MovedTable[],
-  ): Promise<number> {
+    pauses: Pauses,
+  ): Promise<void> {
     const { workspaceId } = run;
-    await forgetIn(
-      target,
-      handle,
-      "The workspace stays where it is. When Redis is back, run the command again, or undo the move with --abort.",
-    );
+    const stays =
+      "The workspace stays where it is. When Redis is back, run the command again, or undo the move with --abort.";
+    await forgetIn(target, handle, stays);
     this.#parts.onPhase("waiting for workers");
     const until = performance.now() + DRAIN_MS_MAX;
     for (;;) {
@@ -262,28 +267,42 @@ export class Mover {
       await catchUp(source.sql, target.sql, tables, run);
       await this.#parts.wait(LOOK_EVERY_MS);
     }
+    // before the pause: Redis may be slow
+    await forgetIn(target, handle, stays);
+    await target.keyring.welcome(workspaceId, handle);
     await catchUp(source.sql, target.sql, tables, run);
     await drain(source.sql, workspaceId);
-    return handOver(source.sql, target.sql, tables, { ...run, cell: target.name });
+    await handOver(source.sql, target.sql, tables, { ...run, cell: target.name }, pauses);
   }
 
-  /** Redis of the new cell may have counters and keys of a time when the workspace was there before. */
-  async #arrive(
+  /**
+   * Ends the pause. Redis of the new cell may have counters and keys of a time when the workspace was there
+   * before: they were dealt with before the switch, but for keys that were revoked since.
+   */
+  async #letIn(
     workspaceId: string,
     source: MovingCell,
     target: MovingCell,
-    tables: readonly MovedTable[],
+    isResumed: boolean,
   ): Promise<void> {
     const move = await findMove(target.sql, workspaceId);
-    if (move?.state === "arriving") {
+    if (move?.state !== "arriving") return;
+    if (isResumed)
       await forgetIn(
         target,
         move.handle,
         `The workspace has left ${source.name}, and nobody serves it until Redis is back and the command has run again.`,
       );
-      await target.keyring.welcome(workspaceId, move.handle);
-      await arrive(target.sql, workspaceId);
-    }
+    await target.keyring.welcome(workspaceId, move.handle);
+    await arrive(target.sql, workspaceId);
+  }
+
+  async #settleIn(
+    workspaceId: string,
+    source: MovingCell,
+    target: MovingCell,
+    tables: readonly MovedTable[],
+  ): Promise<void> {
     const gone = await findMove(source.sql, workspaceId);
     const workspace = await findWorkspace(target.sql, workspaceId);
     if (gone?.state !== "gone" || !workspace) return;
@@ -332,8 +351,8 @@ async function sameTables(source: MovingCell, target: MovingCell): Promise<reado
 }
 
 /**
- * Redis of the new cell counts anew. Without it the workspace would not be let in after the switch, so it is
- * asked before the switch, too. `otherwise`: where the workspace is when Redis is away, and what to do.
+ * Redis of the new cell counts anew. Without it nobody would be served there, so it is asked before the
+ * switch, too. `otherwise`: where the workspace is when Redis is away, and what to do.
  */
 async function forgetIn(
   { name, reservations }: MovingCell,

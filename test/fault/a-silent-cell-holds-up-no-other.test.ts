@@ -1,6 +1,6 @@
 /**
- * A cell whose Postgres is silent, or away, is missed by its own workspaces alone: those of the other cell are
- * found without it, however many are looked for, and a key that nobody knows is not called wrong.
+ * A cell whose Postgres is silent, or away, is missed by its own workspaces alone: those of the other cell
+ * are found without it, however many are looked for, and a key that nobody knows is not called wrong.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";

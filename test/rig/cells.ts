@@ -19,6 +19,8 @@ export type TestCell = {
   name: string;
   databaseUrl: string;
   redisUrl: string;
+  /** For a proxy in front of its Redis. */
+  redisPort: number;
   sql: Sql;
   redis: RedisClient;
   /** Its Redis goes away, as by a power cut. */
@@ -85,7 +87,15 @@ async function openCell(
   const workspace: TestCell["workspace"] = (url, plan, limits) => freshWorkspace(keyring, url, plan, limits);
   return {
     cell: {
-      ...{ name, databaseUrl: database.url, redisUrl: redisServer.url, sql, redis, workspace },
+      ...{
+        name,
+        databaseUrl: database.url,
+        redisUrl: redisServer.url,
+        redisPort: redisServer.port,
+        sql,
+        redis,
+        workspace,
+      },
       killRedis: () => redisServer.kill(),
       restartRedis: () => redisServer.restart(),
     },

@@ -52,7 +52,7 @@ export async function switchOver(
   tables: readonly MovedTable[],
   run: { workspaceId: string; id: string },
   amid: Amid = nothing,
-): Promise<number> {
+): Promise<void> {
   const deadline = performance.now() + SWITCH_MS_MAX;
   let hasBegun = false;
   const once: Amid = (atHome) => {
@@ -87,7 +87,7 @@ export type Leaving = {
   /** Its writers are refused for so long. */
   pause(ms: number): Promise<unknown>;
   /** From now on it is not at home. `amid`: all of the switch is done but its commit. */
-  letGo(amid?: Amid): Promise<number>;
+  letGo(amid?: Amid): Promise<void>;
   /** From now on it is in the other cell. Its fence stays at home. */
   arrive(): Promise<void>;
 };

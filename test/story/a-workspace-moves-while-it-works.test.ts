@@ -14,9 +14,8 @@ const POLL = { timeout: 90_000, interval: 100 };
 const LOAD_MS = 6_000;
 /** Of each caller: the move is to be watched, and not a machine that is busy. */
 const EVERY_MS = 40;
-/** A busy machine adds the slowest send of a workspace that stays. */
+/** A busy machine adds the slowest send of a workspace that stays: to the pause, and to the send in it. */
 const PAUSE_MS_MAX = 1_000;
-const SEND_MS_MAX = 5_000;
 
 let cells: TwoCells;
 let sink: Sink;
@@ -155,7 +154,7 @@ test("every mail is delivered once, and nobody notices", async () => {
   expect(beside.faults).toEqual([]);
   const slowestOf = ({ sent }: Load) => Math.max(...sent.map(({ ms }) => ms));
   const usualMs = slowestOf(beside);
-  expect(slowestOf(load)).toBeLessThan(SEND_MS_MAX + usualMs);
+  expect(slowestOf(load)).toBeLessThan(PAUSE_MS_MAX + 2 * usualMs);
 
   const ids = load.sent.map(({ id }) => id);
   for (const id of ids) {
@@ -199,7 +198,7 @@ test("every mail is delivered once, and nobody notices", async () => {
   expect(delivered?.count).toBe(ids.length);
 
   await ending;
-  const pause = /with a pause of (\d+) ms/.exec(said)?.[1];
+  const pause = /(?:a pause|the longest) of (\d+) ms/.exec(said)?.[1];
   expect(Number(pause)).toBeLessThan(PAUSE_MS_MAX + usualMs);
   // what is refused in the pause is tried again
   const complaints = engine.complaints.map(({ err }) => err?.message ?? "");

@@ -355,6 +355,17 @@ describe("a workspace that is to move", () => {
     expect(rules(historyOf({ moves: [{ ...moved, endedAt: second(9) }] }), aftermathOf())).toEqual([]);
   });
 
+  test("is paused for less than a second, unless a store does not answer", () => {
+    const history = (pauseMs: number, more = {}) =>
+      historyOf({ moves: [{ ...moved, endedAt: second(9), pauseMs }], ...more });
+    const judged = (pauseMs: number, more = {}) => rules(history(pauseMs, more), aftermathOf());
+    expect(judged(1_000)).toEqual([]);
+    expect(judged(1_001)).toEqual(["pause"]);
+    expect(judged(1_001, { spells: [spell("outage", null, 4, 6)] })).toEqual([]);
+    expect(judged(1_001, { spells: [spell("outage", null, 10, 12)] })).toEqual(["pause"]);
+    expect(judged(1_001, { spells: [spell("cut", "api-1", 4, 6)] })).toEqual(["pause"]);
+  });
+
   test("leaves nothing behind", () => {
     expect(rules(historyOf(), aftermathOf({ inTwoCells: ["mail-1"] }))).toEqual(["in two cells"]);
   });

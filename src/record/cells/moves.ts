@@ -80,6 +80,24 @@ type Luggage = {
 /** It cannot leave yet, and goes on where it is. */
 export class NotYet extends Error {}
 
+/** Each try to let it go is a pause for its callers; the last ends when it has arrived. */
+export class Pauses {
+  count = 0;
+  longestMs = 0;
+  #beganAt: number | null = null;
+
+  begin(): void {
+    this.count++;
+    this.#beganAt = performance.now();
+  }
+
+  end(): void {
+    if (this.#beganAt === null) return;
+    this.longestMs = Math.max(this.longestMs, performance.now() - this.#beganAt);
+    this.#beganAt = null;
+  }
+}
+
 export async function findMove(sql: Sql, workspaceId: string): Promise<WorkspaceMove | null> {
   const [move] = await typed(sql, workspaceMoveRow)`
     select workspace_id as "workspaceId", id, state, cell, handle, copied,
@@ -316,15 +334,17 @@ export async function obstacle(sql: Sql | Tx, workspaceId: string): Promise<stri
  * The switch. Writers are refused, those under way are waited for, the last changes and the late rows go
  * over, and the row of the move says that the workspace is gone. Throws NotYet, and nothing has changed, when
  * this takes too long: then the pause is over, and so is what was written to the other record, which would
- * else replace later rows by earlier ones. Hands back for how long it was paused.
+ * else replace later rows by earlier ones. When it succeeds, the pause goes on until `arrive`.
  */
 export async function handOver(
   source: Sql,
   target: Sql,
   tables: readonly MovedTable[],
   { workspaceId, id, cell }: MovingRun & Pick<WorkspaceMove, "cell">,
-): Promise<number> {
+  pauses = new Pauses(),
+): Promise<void> {
   const began = performance.now();
+  pauses.begin();
   const spent = () => performance.now() - began;
   await source`
     update workspace_move set paused_until = clock_timestamp() + ${PAUSE_LAPSES_MS} * interval '1 ms'
@@ -355,9 +375,9 @@ export async function handOver(
   });
   try {
     await leaving;
-    return spent();
   } catch (error) {
     await endDrain(source, workspaceId).catch(() => {}); // it lapses
+    pauses.end();
     await within(
       landing.catch(() => {}),
       LANDING_END_MS_MAX,
