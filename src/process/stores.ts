@@ -4,15 +4,10 @@ import type { Logger } from "pino";
 import { inTime } from "../clock.ts";
 import { throughPooler } from "../config.ts";
 import { canCommit } from "../record/db/cancommit.ts";
-import {
-  connectRecord,
-  isRefusedByPooler,
-  type PoolName,
-  type Sql,
-  type StatementWatch,
-} from "../record/db/connect.ts";
+import { connectRecord, type PoolName, type Sql, type StatementWatch } from "../record/db/connect.ts";
 import { hindranceOf } from "../record/db/lost.ts";
 import { isMigrated } from "../record/db/migrate.ts";
+import { isBehindPooler } from "../record/db/pooler.ts";
 import { Replica, type ReplicaTrouble } from "../record/db/replica.ts";
 import { clockTime } from "../record/db/time.ts";
 import { expectSupported, majorVersion } from "../record/db/version.ts";
@@ -195,9 +190,7 @@ export class Stores {
   async #findPooler(): Promise<void> {
     const probe = connectRecord(this.#databaseUrl, "commits", this.#timeoutMs);
     try {
-      await probe`select 1`;
-    } catch (error) {
-      if (!isRefusedByPooler(error)) throw error;
+      if (!(await isBehindPooler(probe))) return;
       this.#databaseUrl = throughPooler(this.#databaseUrl);
       this.#log.info("Postgres is behind a pooler: transactions bring their settings, nothing is prepared");
     } finally {

@@ -17,16 +17,19 @@ import { mail } from "../rig/workspace.ts";
 
 const LARGE = Buffer.alloc(3_000_000, "large").toString("base64");
 const POOL = ["default_pool_size = 20"];
+const IGNORED =
+  "ignore_startup_parameters = statement_timeout,idle_in_transaction_session_timeout,idle_session_timeout,plan_cache_mode,enable_seqscan,enable_bitmapscan,synchronous_commit,lock_timeout,jit";
 const MODES: [string, string[], Record<string, string>][] = [
   ["transaction mode, which is noticed", ["pool_mode = transaction", ...POOL], {}],
   [
     "transaction mode that hides what it ignores, with DATABASE_PREPARE=false",
-    [
-      "pool_mode = transaction",
-      "ignore_startup_parameters = statement_timeout,idle_in_transaction_session_timeout,plan_cache_mode,enable_seqscan,enable_bitmapscan,synchronous_commit,lock_timeout,jit",
-      ...POOL,
-    ],
+    ["pool_mode = transaction", IGNORED, ...POOL],
     { DATABASE_PREPARE: "false" },
+  ],
+  [
+    "transaction mode that hides what it ignores, which is noticed",
+    ["pool_mode = transaction", IGNORED, ...POOL],
+    {},
   ],
   ["session mode", ["pool_mode = session", "default_pool_size = 200"], {}],
 ];

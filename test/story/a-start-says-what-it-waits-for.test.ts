@@ -99,7 +99,7 @@ test("a Redis that takes connections and says nothing is said not to answer", as
   expect(await process.ended).toBe(0);
 });
 
-test("a wrong password of Redis, and a database that is not there, end it at once", async () => {
+test("a wrong password of Redis or Postgres, and a database that is not there, end it at once", async () => {
   const redis = connectRedis(stage.redisUrl, "command", 20_000);
   await redis.config("SET", "requirepass", "the right one");
   redis.disconnect();
@@ -114,6 +114,11 @@ test("a wrong password of Redis, and a database that is not there, end it at onc
   expect(await none.ended).toBe(69);
   expect(none.err()).toMatch(/^Redis at \S+ \(REDIS_URL\) refuses the login: NOAUTH/);
   const url = new URL(through.databaseUrl);
+  const stranger = new URL(url);
+  stranger.password = "wrong";
+  const refused = launch(["api"], { ...stage, databaseUrl: stranger.href });
+  expect(await refused.ended).toBe(69);
+  expect(refused.err()).toMatch(/^Postgres at \S+ \(DATABASE_URL\) .*password/);
   url.pathname = "/nowhere";
   const nowhere = launch(["api"], { ...stage, databaseUrl: url.href });
   expect(await nowhere.ended).toBe(69);
