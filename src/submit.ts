@@ -16,7 +16,7 @@ import type { Sql } from "./record/db/connect.ts";
 import { within } from "./record/db/groupcommit.ts";
 import { keepAhead, partAhead } from "./record/mail/attachments.ts";
 import type { Committed, MailCommit, Submission } from "./record/mail/commit.ts";
-import type { NewAttachment, NewEmail } from "./record/mail/emails.ts";
+import { isPrivateMail, type NewAttachment, type NewEmail } from "./record/mail/emails.ts";
 import { type Claim, findClaims } from "./record/mail/idempotency.ts";
 import type { Shortage } from "./record/mail/overload.ts";
 import { writableIds } from "./record/mail/ownids.ts";
@@ -260,8 +260,8 @@ class Submitter {
 }
 
 /**
- * Nobody is there to be refused: over the month's quota or a cap the mail waits, and what fails is thrown, to
- * be submitted again under the same ids. Redis is told, and not needed.
+ * Nobody is there to be refused: over the month's quota or a cap the mail waits (but for what is private), and
+ * what fails is thrown, to be submitted again under the same ids. Redis is told, and not needed.
  */
 export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "uploads">): SubmitOwn {
   const { reservations, commit, clock } = parts;
@@ -273,7 +273,7 @@ export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "uploads">): 
     const emails = given.map((email, n) =>
       email.id === ids[n] ? email : { ...email, id: ids[n] as string },
     );
-    const counted = emails.reduce((sum, { weight }) => sum + weight, 0);
+    const counted = emails.every(isPrivateMail) ? 0 : emails.reduce((sum, { weight }) => sum + weight, 0);
     const weights = emails.filter(({ scheduledAt }) => scheduledAt === null).map(({ weight }) => weight);
     const reservationId = newReservationId(emails);
     const stream = bulk ? BULK_STREAM : TRANSACTIONAL_STREAM;

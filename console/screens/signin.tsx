@@ -73,6 +73,7 @@ function Forgotten({ onBack }: { onBack(): void }) {
         <p>
           If this address has an account, a mail with a link is on its way to it. The link works for an hour.
         </p>
+        <p>If none comes within some minutes, ask your operator for a new password.</p>
         {back}
       </Door>
     );

@@ -3,6 +3,7 @@ import Type, { type Static } from "typebox";
 import { parseMailbox } from "../address.ts";
 import type { AttemptLimit, Attempts } from "../admission/attempts.ts";
 import { DAY_MS, HOUR_MS } from "../clock.ts";
+import { upwards } from "../domain/owners.ts";
 import { newId } from "../ids.ts";
 import {
   type AccountOfPerson,
@@ -291,8 +292,8 @@ async function askReset(
 async function mailReset(parts: SignInParts, email: string, now: number): Promise<void> {
   const account = await findAccount(parts.sql, email);
   if (!account || parseMailbox(account.email) === null) return;
-  const workspace = await workspaceToWriteFrom(parts.sql, account.id);
-  if (!workspace) return;
+  const workspace = await workspaceToWriteFrom(parts.sql, account.id, senderDomains(parts.mailFrom));
+  if (!workspace) throw nobodyWrites(account.id);
   if ((await parts.attempts.count(RESETS_MAILED, account.id)) !== null) return;
   const token = newToken();
   await keepReset(parts.sql, account.id, tokenHash(token), new Date(now));
@@ -302,6 +303,17 @@ async function mailReset(parts: SignInParts, email: string, now: number): Promis
     workspace,
     { to: account.email, subject: "A new password for the console", text, isOfAccount: true },
     now,
+  );
+}
+
+function senderDomains(mailFrom: string): string[] {
+  const sender = parseMailbox(mailFrom);
+  return sender ? upwards(sender.domain) : [];
+}
+
+function nobodyWrites(accountId: string): Error {
+  return new Error(
+    `No link to a new password can be mailed to the account ${accountId}: its workspaces are suspended or gone, no operator owns another, and none has verified the domain of MAIL_FROM. Give it a password with \`postrider account password EMAIL\`.`,
   );
 }
 

@@ -161,6 +161,12 @@ export function judge(ledger: Ledger, allowance: Allowance, ask: Ask): LedgerVer
   return { kind: "granted", go, waitsFor: fullest(ledger, allowance, ask) };
 }
 
+/** What waits for nothing counts for the caps all the same: receivers see it. */
+export function letPass(ledger: Ledger, stream: MailStream, weights: readonly number[]): LedgerVerdict {
+  charge(ledger, stream, sum(weights));
+  return { kind: "granted", go: weights.length, waitsFor: null };
+}
+
 /** By stream, of those with a name of their own. */
 export function waitingByStream({ streams }: Ledger): Record<string, number> {
   return Object.fromEntries(Object.entries(streams).map(([name, { waiting }]) => [name, waiting]));

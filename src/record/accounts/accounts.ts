@@ -83,15 +83,25 @@ export async function takeReset(sql: Sql, hash: Buffer, since: Date): Promise<st
   return row?.isFresh ? row.accountId : null;
 }
 
-/** A workspace of the account that may send; its own comes first. */
+/**
+ * Who writes the operator's mail to an account: the workspace of the operator's sender (`domains`, upwards),
+ * where it is signed; else one of the account, its own first; else one of an operator. None that is suspended.
+ */
 export async function workspaceToWriteFrom(
   sql: Sql,
   accountId: string,
+  domains: readonly string[],
 ): Promise<{ id: string; handle: string } | null> {
   const [row] = await typed(sql, { id: text, handle: text })`
-    select w.id, w.handle from member m join workspace w on w.id = m.workspace_id
-    where m.account_id = ${accountId} and w.suspended_at is null
-    order by m.role = 'owner' desc, w.id limit 1`;
+    select w.id, w.handle from (
+      select workspace_id, -length(domain) as place from domain
+        where domain = any(${[...domains]}::text[]) and verified_at is not null
+      union all
+      select m.workspace_id, case when m.account_id <> ${accountId} then 2 when m.role = 'owner' then 0 else 1 end
+        from member m join account a on a.id = m.account_id
+        where m.account_id = ${accountId} or (a.is_operator and m.role = 'owner')
+    ) c join workspace w on w.id = c.workspace_id
+    where w.suspended_at is null order by c.place, w.id limit 1`;
   return row ?? null;
 }
 

@@ -13,7 +13,7 @@
  */
 import { floorId, newId } from "../../ids.ts";
 import { Counter } from "../../meter.ts";
-import { advance, judge, type LedgerVerdict, nextTurn, waitForMonth } from "../../rules/ledger.ts";
+import { advance, judge, type LedgerVerdict, letPass, nextTurn, waitForMonth } from "../../rules/ledger.ts";
 import { BULK, nameOfStream, TRANSACTIONAL, TRANSACTIONAL_STREAM } from "../../rules/stream.ts";
 import { keepContacts } from "../contacts/contacts.ts";
 import type { Sql, Statement } from "../db/connect.ts";
@@ -39,6 +39,7 @@ import {
   inPieces,
   insertBodies,
   insertEmails,
+  isPrivateMail,
   type MarkedEmail,
   markRecipients,
   type NewAttachment,
@@ -252,10 +253,12 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
     const emails = marked.size > 0 ? wanted.filter((email) => openOf(email) > 0) : wanted;
     const ready = emails.filter((email) => !isDueLater(email));
     const lines = byStream(ready);
+    const isPrivate = isOwn && wanted.every(isPrivateMail);
     const counted = isOwn ? weightOf(wanted) : submission.counted;
     const judged = lines.map((mails, n) => {
       const { bulk, stream } = mails[0] ?? TRANSACTIONAL_STREAM;
       const weights = mails.map(openOf);
+      if (isPrivate) return letPass(account.ledger, { bulk, stream }, weights);
       // the quota is asked once, for all of them
       const ask = { bulk, stream, counted: n === 0 ? counted : 0, countsDay: !isOwn, weights };
       return judge(account.ledger, account.allowance, ask);

@@ -71,7 +71,11 @@ export type Extra = {
   headers?: Record<string, string>;
   tags?: { name: string; value: string }[];
   attachments?: AttachmentRef[];
-  /** It holds a secret of its recipient: nobody of the workspace is shown its text. */
+  /**
+   * It is the operator's, to somebody of the console, and holds a secret of theirs: nobody of the workspace
+   * is shown its text, and neither quota nor caps of the workspace keep it. Who may cause such mail is bounded
+   * where it is written.
+   */
   private?: true;
   /** It is about an account of its recipient, whom no suppression of the workspace keeps from it. */
   account?: true;
@@ -169,6 +173,22 @@ export async function lockEmails(
       on e.workspace_id = k.workspace_id and e.id = k.id
     where e.id = any(${ids}::uuid[])
     order by e.workspace_id, e.id for update of e ${whenHeld === "skip" ? tx`skip locked` : tx``}`;
+}
+
+/** Most have no such word in what else is kept of them, and are not read for it. */
+export function isPrivateMail({ extra }: Pick<NewEmail, "extra">): boolean {
+  return extra?.includes('"private"') === true && (JSON.parse(extra) as Extra).private === true;
+}
+
+/** The ids of those among these that wait for no cap. */
+export async function privateMails(tx: Tx | Sql, keys: readonly EmailKey[]): Promise<Set<string>> {
+  const ids = keys.map(({ emailId }) => emailId);
+  const rows = await typed(tx, { id: text })`
+    select b.id from body b
+    join unnest(${keys.map(({ workspaceId }) => workspaceId)}::uuid[], ${ids}::uuid[]) as k(workspace_id, id)
+      on b.workspace_id = k.workspace_id and b.id = k.id
+    where b.id = any(${ids}::uuid[]) and b.extra -> 'private' is not null`;
+  return new Set(rows.map(({ id }) => id));
 }
 
 /** Which of these are written already. */

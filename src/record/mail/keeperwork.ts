@@ -12,6 +12,7 @@ import {
   GRANT_LIVES_MS,
   giveBack,
   isLapsed,
+  letPass,
   nextTurn,
   take,
   type WaitsFor,
@@ -36,7 +37,7 @@ import {
   pack,
 } from "./bags.ts";
 import { deleteDue, holdDue } from "./due.ts";
-import { type EmailKey, emailKeyRow, lockEmails } from "./emails.ts";
+import { type EmailKey, emailKeyRow, lockEmails, privateMails } from "./emails.ts";
 import { stopLifetimes } from "./lifetime.ts";
 import { mailStreamRow } from "./mailstream.ts";
 
@@ -139,6 +140,7 @@ export async function packDeferred(tx: Tx, now: number, most: number, bagging: B
       locked.filter(({ status }) => isFinal(status)),
     );
   const accountOf = byWorkspace(accounts, now);
+  const free = accounts.length > 0 ? await privateMails(tx, rows) : NONE;
   const going: Going[] = [];
   const waiting: WaitingWorkspace[] = [];
   for (const { grantedAt, ...row } of rows) {
@@ -147,7 +149,7 @@ export async function packDeferred(tx: Tx, now: number, most: number, bagging: B
     if (!isLapsed(at, now) || !account) going.push({ ...row, grantedAt: at });
     else {
       giveBack(account.ledger, row, row.weight, at);
-      place(account, row, now, going, waiting);
+      place(account, row, now, going, waiting, free);
     }
   }
   const [bags] = await Promise.all([letGo(tx, going, now, bagging, "deferred"), deleteDue(tx, going)]);
@@ -222,7 +224,8 @@ export async function renewGrant(
     for (const row of rows) giveBack(account.ledger, row, row.weight, held.grantedAt.getTime());
     const going: Going[] = [];
     const waiting: WaitingWorkspace[] = [];
-    for (const row of rows) place(account, row, now, going, waiting);
+    const free = await privateMails(tx, rows);
+    for (const row of rows) place(account, row, now, going, waiting, free);
     // since it was packed nobody was asked: its worker or the smarthost was away, or others were before it
     await stopLifetimes(tx, rows, held.createdAt);
     if (waiting.length > 0) await letWait(tx, waiting, now);
@@ -244,15 +247,23 @@ export async function renewGrant(
 /** Undoes the transaction: its bag has been locked last, and somebody else was faster. */
 class LeaseEnded extends Error {}
 
-/** It leaves and counts towards the caps, or it waits and counts as waiting. */
+const NONE: ReadonlySet<string> = new Set();
+
+/** It leaves and counts towards the caps, or it waits and counts as waiting. `free`: who wait for no cap. */
 function place(
   account: Account,
   row: DueRow,
   now: number,
   going: Going[],
   waiting: WaitingWorkspace[],
+  free = NONE,
 ): void {
   const { ledger, allowance } = account;
+  if (free.has(row.emailId)) {
+    letPass(ledger, row, [row.weight]);
+    going.push({ ...row, grantedAt: now });
+    return;
+  }
   if (waitingIn(ledger, row) === 0 && take(ledger, allowance, row, [row.weight]) === 1) {
     going.push({ ...row, grantedAt: now });
     return;
