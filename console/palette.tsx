@@ -1,9 +1,8 @@
 /** The command palette: go to a screen, find mail, switch the workspace. */
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { BASE, go } from "./place.ts";
-import { NAV } from "./screens.tsx";
 import { apart, type Console, useConsole } from "./session.ts";
-import { isShown } from "./shell.tsx";
+import { shownOf } from "./shell.tsx";
 import { applyTheme, nextTheme } from "./theme.ts";
 
 const SHOWN_MAX = 10;
@@ -91,10 +90,8 @@ function searches(text: string): Command[] {
 }
 
 function screens(parts: Console): Command[] {
-  return NAV.flatMap(({ name: hint, items }) =>
-    items
-      .filter((item) => isShown(item, parts))
-      .map(({ name, path }) => ({ name, hint, act: () => go(path) })),
+  return shownOf(parts).flatMap(({ name: hint, items }) =>
+    items.map(({ name, path }) => ({ name, hint, act: () => go(path) })),
   );
 }
 

@@ -92,6 +92,13 @@ const SCREENS: readonly [string, FunctionComponent<Params>][] = [
   ["/profile", ProfileScreen],
 ];
 
+/** Of the person or of the installation: these work for somebody who belongs to no workspace, too. */
+const WITHOUT_WORKSPACE = ["/operator", "/profile", "/mailbox"];
+
+export function needsWorkspace(path: string): boolean {
+  return !WITHOUT_WORKSPACE.some((one) => path === one || path.startsWith(`${one}/`));
+}
+
 /**
  * A literal path is found before one with parameters. These stay as they are encoded, since they go into the
  * paths of calls: in a link that somebody sends, `..%2F` must not lead to another call.

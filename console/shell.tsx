@@ -5,7 +5,7 @@ import { isSignedIn } from "./call.ts";
 import { Palette } from "./palette.tsx";
 import { Empty, Refusal } from "./parts/bits.tsx";
 import { BASE, usePlace } from "./place.ts";
-import { NAV, type NavItem } from "./screens.tsx";
+import { NAV, type NavItem, needsWorkspace } from "./screens.tsx";
 import { apart, type Console, useConsole } from "./session.ts";
 import { applyTheme, nextTheme, theme } from "./theme.ts";
 import { capital } from "./words.ts";
@@ -70,7 +70,7 @@ export function Shell({ fault, children }: { fault: string | null; children: Com
             This workspace is suspended: it can be read, and sends nothing. Ask your operator.
           </p>
         )}
-        {workspace ? children : <NoWorkspace />}
+        {workspace || !needsWorkspace(path) ? children : <NoWorkspace />}
       </main>
       {isPaletteOpen && <Palette onClose={() => setPaletteOpen(false)} />}
     </div>
@@ -102,19 +102,17 @@ function Sidebar({ isOpen, onSearch }: { isOpen: boolean; onSearch(): void }) {
         <kbd>{/Mac/.test(navigator.platform) ? "⌘K" : "Ctrl K"}</kbd>
       </button>
       <nav aria-label="Screens">
-        {NAV.map(({ name, items }) => (
+        {shownOf(parts).map(({ name, items }) => (
           <section key={name}>
             <h2>{name}</h2>
             <ul>
-              {items
-                .filter((item) => isShown(item, parts))
-                .map((item) => (
-                  <li key={item.path}>
-                    <a href={BASE + item.path} aria-current={isAt(item.path, path) ? "page" : undefined}>
-                      {item.name}
-                    </a>
-                  </li>
-                ))}
+              {items.map((item) => (
+                <li key={item.path}>
+                  <a href={BASE + item.path} aria-current={isAt(item.path, path) ? "page" : undefined}>
+                    {item.name}
+                  </a>
+                </li>
+              ))}
             </ul>
           </section>
         ))}
@@ -124,7 +122,15 @@ function Sidebar({ isOpen, onSearch }: { isOpen: boolean; onSearch(): void }) {
   );
 }
 
-export function isShown({ only }: NavItem, { session }: Console): boolean {
+/** The navigation without what this person cannot use. */
+export function shownOf(parts: Console): typeof NAV {
+  return NAV.map(({ name, items }) => ({ name, items: items.filter((item) => isShown(item, parts)) })).filter(
+    ({ items }) => items.length > 0,
+  );
+}
+
+function isShown({ only, path }: NavItem, { session, workspace }: Console): boolean {
+  if (!workspace && needsWorkspace(path)) return false;
   if (only === "development") return session.development;
   return only === undefined || session.is_operator;
 }
@@ -174,11 +180,17 @@ function Foot({ session: { account }, signOut }: Console) {
 }
 
 function NoWorkspace() {
+  const { session } = useConsole();
   return (
     <>
       <h1>No workspace</h1>
       <Empty title="You are not a member of a workspace">
         <p>An owner or an admin of one can invite you, under Members.</p>
+        {session.is_operator && (
+          <p>
+            As an operator you can <a href={`${BASE}/operator`}>see the whole installation</a>.
+          </p>
+        )}
       </Empty>
     </>
   );

@@ -24,7 +24,7 @@ const changeRow = {
 };
 export type ChangeRow = RowOf<typeof changeRow>;
 
-/** Of an account, which belongs to several workspaces: written for each of them. */
+/** Of an account, which belongs to several workspaces: written for each of them, or else for operators. */
 export async function insertChange(
   sql: Sql,
   change: Omit<ChangeRow, "detail"> & { workspaceId: string | null },
@@ -32,7 +32,9 @@ export async function insertChange(
   const { workspaceId, id, accountId, email, action, subject, status } = change;
   const workspaces =
     workspaceId === null
-      ? sql`(select workspace_id from member where account_id = ${accountId})`
+      ? sql`(select workspace_id from member where account_id = ${accountId}
+          union all select ${WHOLE_INSTALLATION}::uuid
+            where not exists (select from member where account_id = ${accountId}))`
       : sql`(select ${workspaceId}::uuid as workspace_id)`;
   await sql`
     insert into change (workspace_id, id, account_id, email, action, subject, status)
@@ -49,7 +51,8 @@ export async function noteChanged(
   const text = detail === null ? null : JSON.stringify(detail);
   const workspaces =
     workspaceId === null
-      ? sql`(select m.workspace_id from member m where m.account_id = ${accountId})`
+      ? sql`(select m.workspace_id from member m where m.account_id = ${accountId}
+          union all select ${WHOLE_INSTALLATION}::uuid)`
       : sql`(select ${workspaceId}::uuid)`;
   await sql`
     with told as materialized (
