@@ -196,7 +196,10 @@ function progress(imports: Map<string, ImportState>, visit: VisitOf<KnownWorkspa
   const [id = ""] = visit.params;
   const found = imports.get(id);
   if (!found || found.workspaceId !== visit.workspace.id)
-    throw deny("not_found", "There is no such import, or the engine was restarted. Import the file again.");
+    throw deny(
+      "not_found",
+      "This console process knows no such import: it was restarted, or another console process runs it. Look at the contacts before you import the file again.",
+    );
   const { workspaceId: _, ...shown } = found;
   return { status: 200, body: { object: "import", id, ...shown } };
 }

@@ -72,7 +72,7 @@ function pieceEnd(html: string, at: number): number {
 
 type KeptFrame = { html: string; accountId: string; until: number };
 
-/** HTML that was made for a look: for whoever made it, for a minute. */
+/** HTML that was made for a look: for whoever made it, for a minute, in this process. */
 export class Frames {
   readonly #kept = new Map<string, KeptFrame>();
   #bytes = 0;
@@ -93,7 +93,10 @@ export class Frames {
   find(name: string, accountId: string, now: number): string {
     const kept = this.#kept.get(name);
     if (!kept || kept.accountId !== accountId || kept.until <= now)
-      throw deny("not_found", "This preview has ended. Make another.");
+      throw deny(
+        "not_found",
+        "This console process has no such preview: it has ended, or another console process made it. Make another.",
+      );
     return kept.html;
   }
 
