@@ -220,13 +220,11 @@ function Forecast({
       ],
     };
   }, [days, ahead, now.limit]);
-  const steps = ahead.filter(
-    ({ likely }, n) => likely.reason && likely.reason !== ahead[n - 1]?.likely.reason,
-  );
+  const steps = stepsOf(ahead);
   return (
     <>
       <Chart title="Recipients per day" days={labels} series={series} most={most} />
-      {steps.length === 0 && <p class="muted">No change is ahead, if traffic stays as in the last week.</p>}
+      {steps.length === 0 && <NothingAhead />}
       {steps.length > 0 && (
         <Table
           label="Steps ahead"
@@ -242,6 +240,29 @@ function Forecast({
         />
       )}
     </>
+  );
+}
+
+function stepsOf(ahead: readonly ForecastDay[]): ForecastDay[] {
+  return ahead.filter(({ likely }, n) => likely.reason && likely.reason !== ahead[n - 1]?.likely.reason);
+}
+
+function NothingAhead() {
+  return <p class="muted">No change is ahead, if traffic stays as in the last week.</p>;
+}
+
+/** What comes next, in a sentence. */
+export function NextStep() {
+  const { data } = useGet<Caps>("caps");
+  if (!data) return null;
+  const [next] = stepsOf(data.forecast);
+  if (!next) return <NothingAhead />;
+  const { day, likely } = next;
+  return (
+    <p>
+      Next: {count(likely.capDay)} a day from {day} ({likely.level}), if traffic stays as in the last week:{" "}
+      {likely.reason}
+    </p>
   );
 }
 

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { call, inquire } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Host, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
-import { Confirm, Do, Form, Text, textOf } from "../parts/form.tsx";
+import { Dialog, Do, Form, maybe, Text, textOf } from "../parts/form.tsx";
 import { List } from "../parts/list.tsx";
 import { Table } from "../parts/table.tsx";
 import { refine, usePlace } from "../place.ts";
@@ -55,9 +55,13 @@ export function OperatorScreen() {
 function Workspaces() {
   const [suspending, setSuspending] = useState<WorkspaceItem | null>(null);
   const [changes, setChanges] = useState(0);
-  const act = async (id: string, what: "suspend" | "resume") => {
-    await call("POST", `operator/workspaces/${id}/${what}`, {});
+  const act = async (id: string, what: "suspend" | "resume", given: { reason?: string | undefined } = {}) => {
+    await call("POST", `operator/workspaces/${id}/${what}`, given);
     setChanges(changes + 1);
+  };
+  const suspend = async (id: string, fields: FormData) => {
+    await act(id, "suspend", { reason: maybe(fields, "reason") });
+    setSuspending(null);
   };
   return (
     <>
@@ -115,14 +119,12 @@ function Workspaces() {
         empty={<p>There is no workspace.</p>}
       />
       {suspending && (
-        <Confirm
-          title={`Suspend ${suspending.name}?`}
-          button="Suspend"
-          onConfirm={() => act(suspending.id, "suspend")}
-          onClose={() => setSuspending(null)}
-        >
-          Its requests are refused, and its mail is held until it is resumed.
-        </Confirm>
+        <Dialog title={`Suspend ${suspending.name}?`} onClose={() => setSuspending(null)}>
+          <p>Its requests are refused, and its mail is held until it is resumed.</p>
+          <Form button="Suspend" isDanger onSubmit={(fields) => suspend(suspending.id, fields)}>
+            <Text label="Reason" name="reason" hint="Operators see it here and in the audit log." />
+          </Form>
+        </Dialog>
       )}
     </>
   );

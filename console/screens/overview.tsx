@@ -5,6 +5,7 @@ import { Chart } from "../parts/chart.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
 import type { Used } from "../shapes.ts";
 import { count, counted, percent } from "../words.ts";
+import { NextStep } from "./caps.tsx";
 import { FirstEmail } from "./emails.tsx";
 
 type Day = {
@@ -80,7 +81,12 @@ function Found({ days, caps, quota, queue, attention }: Overview) {
     return {
       labels: shown.map(({ day }) => day),
       sent: [
-        { name: "Sent", colour: 4, isDashed: true, values: shown.map(({ attempted }) => attempted) },
+        {
+          name: "First attempts",
+          colour: 4,
+          isDashed: true,
+          values: shown.map(({ attempted }) => attempted),
+        },
         { name: "Delivered", colour: 0, isFilled: true, values: shown.map(({ delivered }) => delivered) },
         { name: "Deferred", colour: 2, values: shown.map(({ deferred }) => deferred) },
       ],
@@ -96,7 +102,7 @@ function Found({ days, caps, quota, queue, attention }: Overview) {
     <>
       <Attentions attention={attention} />
       <dl class="tiles">
-        <Tile name="Sent" value={count(total("attempted"))} />
+        <Tile name="First attempts" value={count(total("attempted"))} note="by recipient" />
         <Tile
           name="Delivered"
           value={count(total("delivered"))}
@@ -116,7 +122,7 @@ function Found({ days, caps, quota, queue, attention }: Overview) {
       </dl>
       <div class="halves">
         <Card>
-          <Chart title="Sent per day" days={labels} series={sent} />
+          <Chart title="Recipients per day" days={labels} series={sent} />
         </Card>
         <Card>
           <Chart title="Refused per day" days={labels} series={refused} />
@@ -130,6 +136,7 @@ function Found({ days, caps, quota, queue, attention }: Overview) {
               caps.waiting > 0 && counted(caps.waiting, "e-mail waits for room.", "e-mails wait for room.")
             }
           />
+          <NextStep />
         </Card>
         <Card title="Quota" actions={<a href={`${BASE}/usage`}>Usage</a>}>
           <QuotaMeters quota={quota} />

@@ -83,7 +83,14 @@ function columnsFor(undo: (one: Suppression) => void): Column<Suppression>[] {
     {
       name: "Address",
       shrinks: true,
-      cell: ({ email }) => <span class="ellipsis">{email ?? <em class="muted">erased</em>}</span>,
+      cell: (one) => (
+        <>
+          <span class="ellipsis">{one.email ?? <em class="muted">erased</em>}</span>
+          <span class="narrow small-text">
+            <Evidence {...one} /> <Time at={one.created_at} />
+          </span>
+        </>
+      ),
       csv: ({ email }) => email,
     },
     { name: "Reason", cell: ({ reason }) => <Badge state={reason} />, csv: ({ reason }) => reason },
@@ -91,12 +98,7 @@ function columnsFor(undo: (one: Suppression) => void): Column<Suppression>[] {
       name: "Evidence",
       wide: true,
       shrinks: true,
-      cell: ({ evidence, source_id }) => (
-        <>
-          <span class="reply">{evidence}</span>{" "}
-          {source_id && <a href={`${BASE}/emails/${source_id}`}>E-mail</a>}
-        </>
-      ),
+      cell: (one) => <Evidence {...one} />,
       csv: ({ evidence }) => evidence,
     },
     { name: "Scope", wide: true, cell: ({ scope }) => scope, csv: ({ scope }) => scope },
@@ -123,6 +125,14 @@ function columnsFor(undo: (one: Suppression) => void): Column<Suppression>[] {
       ),
     },
   ];
+}
+
+function Evidence({ evidence, source_id }: Suppression) {
+  return (
+    <>
+      <span class="reply">{evidence}</span> {source_id && <a href={`${BASE}/emails/${source_id}`}>E-mail</a>}
+    </>
+  );
 }
 
 /** The list has no filter by address, but each address can be asked for. */
@@ -162,6 +172,7 @@ function Find({ onUndo }: { onUndo(one: Suppression): void }) {
       {data && (
         <p class="banner warn">
           {data.email} is suppressed (<Badge state={data.reason} />) since <Time at={data.created_at} />.{" "}
+          <Evidence {...data} />{" "}
           <button type="button" class="small" onClick={() => onUndo(data)}>
             Undo
           </button>

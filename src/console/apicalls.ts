@@ -1,7 +1,9 @@
 /** /console/call/v1: the API for whoever is signed in, with what their role allows. */
 import type { Caller } from "../admission/admit.ts";
 import { toBits } from "../admission/permissions.ts";
+import { nameOf } from "../record/accounts/names.ts";
 import type { WorkspaceOfPerson } from "../record/accounts/sessions.ts";
+import type { Sql } from "../record/db/connect.ts";
 import { limitsText, streamLimits, TRANSACTIONAL } from "../rules/stream.ts";
 import { type Calls, expectRole, type KnownWorkspace, MANAGERS, type VisitOf } from "./calls.ts";
 import { type ConsoleAnswer, ConsoleRefusal } from "./refusal.ts";
@@ -45,9 +47,10 @@ const NOT_FOR_MEMBERS: ReadonlySet<string> = new Set([
   "POST /webhooks/{id}/signing-secret/rotate",
 ]);
 
+type ApiParts = { sql: Sql; door: ApiDoor; calls: Calls };
+
 export async function answerOfApi(
-  door: ApiDoor,
-  calls: Calls,
+  { sql, door, calls }: ApiParts,
   request: ConsoleRequest,
   path: string,
 ): Promise<ConsoleAnswer> {
@@ -56,22 +59,43 @@ export async function answerOfApi(
   const workspace = await calls.workspaceOf(request, session);
   request.owner = workspace.id;
   request.path = BASE + path;
-  let answered: ((status: number) => Promise<void>) | null = null;
+  let note: ((answer: ApiAnswer) => Promise<void>) | null = null;
   const answer = await door.call(request, callerOf(session, workspace), {
     refusal: (asked) => refusalOf(workspace, asked),
     async before(asked) {
       if (request.method === "GET") return null;
-      const change = { workspaceId: workspace.id, action: asked.name, subject: subjectOf(asked.name, path) };
+      const params = paramsIn(asked.name, path);
+      const change = { workspaceId: workspace.id, action: asked.name, subject: params.join(" ") };
+      const [kind = ""] = path.split("/").filter((segment) => segment !== "");
       try {
-        answered = await calls.note(request, session, change);
+        // it may have no name afterwards
+        const name = params[0] ? await nameOf(sql, workspace.id, kind, params[0]) : null;
+        const answered = await calls.note(request, session, change);
+        note = async (given) => {
+          const made = params[0] === undefined ? idIn(given) : undefined;
+          const called = name ?? (await nameOf(sql, workspace.id, kind, made ?? params[0] ?? ""));
+          await answered(given.status, detailOf(made, called));
+        };
         return null;
       } catch (error) {
         return answerOfRefusal(error);
       }
     },
   });
-  await (answered as ((status: number) => Promise<void>) | null)?.(answer.status);
+  await (note as ((answer: ApiAnswer) => Promise<void>) | null)?.(answer);
   return answer;
+}
+
+/** Of what was made. */
+function idIn({ status, body }: ApiAnswer): string | undefined {
+  if (status >= 300) return undefined;
+  const { id } = JSON.parse(String(body)) as { id?: unknown };
+  return typeof id === "string" ? id : undefined;
+}
+
+function detailOf(id: string | undefined, name: string | null): object | undefined {
+  if (id === undefined && name === null) return undefined;
+  return { ...(id !== undefined && { id }), ...(name !== null && { name }) };
 }
 
 /**
@@ -113,11 +137,11 @@ function answerOfRefusal(error: unknown): ApiAnswer {
   return { ...error.answer, body: JSON.stringify(error.answer.body) };
 }
 
-/** What the parameters of the path name. */
-function subjectOf(name: string, path: string): string {
+/** What stands for the parameters of the path. */
+function paramsIn(name: string, path: string): string[] {
   const wanted = name.split("/").slice(1);
   const given = path.split("/").filter((segment) => segment !== "");
-  return given.filter((_, n) => wanted[n]?.startsWith("{")).join(" ");
+  return given.filter((_, n) => wanted[n]?.startsWith("{"));
 }
 
 /** An account stands where a key would. */

@@ -119,7 +119,7 @@ export async function startConsole(parts: ConsoleParts): Promise<Console> {
         const path = request.path.slice(CALLS.length);
         if (path === "live" && request.method === "GET") return openLive(live, calls, request, response);
         return path.startsWith(API)
-          ? answerOfApi(door, calls, request, path.slice(API.length))
+          ? answerOfApi({ sql, door, calls }, request, path.slice(API.length))
           : calls.answer(request, path);
       },
     },

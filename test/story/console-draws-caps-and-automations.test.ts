@@ -21,6 +21,26 @@ inChromium("a scenario is simulated", async () => {
   expect(chromium.complaints).toEqual([]);
 });
 
+inChromium("the overview names what it counts, and the next step of the caps", async () => {
+  const { engine, workspace, chromium } = scene;
+  const today = Math.floor(Date.now() / 86_400_000);
+  await engine.sql`
+    insert into tally (workspace_id, day, worker, attempted, delivered, deferred, hard_bounced, soft_bounced,
+      blocked, failed, throttled, fbl_delivered)
+    select ${workspace.id}, ${today} - n, 'test', 1000, 990, 0, 0, 0, 0, 0, 0, 0 from generate_series(0, 9) n`;
+  const page = await chromium.pageOf(engine, workspace.id);
+  const steps = page.waitForResponse("**/call/caps");
+  await page.goto(`${engine.consoleUrl}/console/overview`);
+  await page.locator(".tile").filter({ hasText: "First attempts" }).getByText("10,000").waitFor();
+  type Ahead = { day: string; likely: { capDay: number; reason: string | null } };
+  const { forecast } = (await (await steps).json()) as { forecast: Ahead[] };
+  const next = forecast.find(({ likely }) => likely.reason !== null);
+  const said = next
+    ? `Next: ${next.likely.capDay.toLocaleString("en")} a day from ${next.day}`
+    : "No change is ahead";
+  await page.getByText(said).waitFor();
+});
+
 inChromium("the graph of an automation follows its document", async () => {
   const { engine, workspace, chromium } = scene;
   const steps = [

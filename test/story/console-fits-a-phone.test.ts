@@ -38,6 +38,18 @@ inChromium("with a subject from right to left, which is cut at its end, and a ro
   await page.getByRole("button", { name: `Remove ${email}` }).waitFor();
 });
 
+inChromium("with the evidence of a suppression", async () => {
+  const { engine, workspace, chromium } = scene;
+  const evidence = "550 5.1.1 no such user";
+  const email = "gone@example.net";
+  await workspace.client.post("/suppressions", { email, evidence });
+  const page = await chromium.pageOf(engine, workspace.id, "owner", { width: WIDTH });
+  await page.goto(`${engine.consoleUrl}/console/suppressions`);
+  await page.locator("tbody").getByText(evidence).filter({ visible: true }).waitFor();
+  await page.goto(`${engine.consoleUrl}/console/suppressions?find=${email}`);
+  await page.locator(".banner").getByText(evidence).waitFor();
+});
+
 inChromium("on paper it is the screen alone, dark on white", async () => {
   const { engine, workspace, chromium } = scene;
   const page = await chromium.pageOf(engine, workspace.id);

@@ -44,37 +44,43 @@ inChromium("an operator without a workspace sees the installation, and changes t
   expect(chromium.complaints).toEqual([]);
 });
 
-inChromium("somebody else reads their account there, and is told of no screen that is not theirs", async () => {
-  const { engine, chromium } = scene;
-  const page = await chromium.page();
-  await page.goto(`${engine.consoleUrl}/console/profile`);
-  await signIn(page, await outsider(false));
-  await page.getByRole("heading", { level: 1, name: "Your account" }).waitFor();
-  expect(await page.getByRole("navigation", { name: "Screens" }).getByRole("link").count()).toBe(0);
-  await page.goto(`${engine.consoleUrl}/console/operator`);
-  await page.getByRole("alert").getByText("Only operators can do this.").waitFor();
-});
+inChromium(
+  "somebody else reads their account there, and is told of no screen that is not theirs",
+  async () => {
+    const { engine, chromium } = scene;
+    const page = await chromium.page();
+    await page.goto(`${engine.consoleUrl}/console/profile`);
+    await signIn(page, await outsider(false));
+    await page.getByRole("heading", { level: 1, name: "Your account" }).waitFor();
+    expect(await page.getByRole("navigation", { name: "Screens" }).getByRole("link").count()).toBe(0);
+    await page.goto(`${engine.consoleUrl}/console/operator`);
+    await page.getByRole("alert").getByText("Only operators can do this.").waitFor();
+  },
+);
 
-inChromium("what is done with an account without a workspace is told to operators, and only once", async () => {
-  const { engine, workspace } = scene;
-  const email = await outsider(false);
-  const browser = new Browser(engine.consoleUrl);
-  expect((await browser.signIn(email)).status).toBe(200);
-  await browser.post("password", { password: "not the password", new_password: OTHER });
-  expect((await browser.post("password", { password: PASSWORD, new_password: OTHER })).status).toBe(200);
+inChromium(
+  "what is done with an account without a workspace is told to operators, and only once",
+  async () => {
+    const { engine, workspace } = scene;
+    const email = await outsider(false);
+    const browser = new Browser(engine.consoleUrl);
+    expect((await browser.signIn(email)).status).toBe(200);
+    await browser.post("password", { password: "not the password", new_password: OTHER });
+    expect((await browser.post("password", { password: PASSWORD, new_password: OTHER })).status).toBe(200);
 
-  const operator = new Browser(engine.consoleUrl);
-  await operator.signIn(await outsider(true));
-  const { body } = await operator.get<Changes>("operator/audit?limit=100");
-  const own = body.data.filter(({ account }) => account.email === email);
-  expect(own.map(({ action, status }) => [action, status])).toEqual([
-    ["POST password", 200],
-    ["POST password", 401],
-    ["POST session", 200],
-  ]);
-  // who belongs to a workspace is told of there
-  const member = await person(engine.sql, workspace.id);
-  await new Browser(engine.consoleUrl).signIn(member.email);
-  const { body: after } = await operator.get<Changes>("operator/audit?limit=100");
-  expect(after.data.filter(({ account }) => account.email === member.email)).toEqual([]);
-});
+    const operator = new Browser(engine.consoleUrl);
+    await operator.signIn(await outsider(true));
+    const { body } = await operator.get<Changes>("operator/audit?limit=100");
+    const own = body.data.filter(({ account }) => account.email === email);
+    expect(own.map(({ action, status }) => [action, status])).toEqual([
+      ["POST password", 200],
+      ["POST password", 401],
+      ["POST session", 200],
+    ]);
+    // who belongs to a workspace is told of there
+    const member = await person(engine.sql, workspace.id);
+    await new Browser(engine.consoleUrl).signIn(member.email);
+    const { body: after } = await operator.get<Changes>("operator/audit?limit=100");
+    expect(after.data.filter(({ account }) => account.email === member.email)).toEqual([]);
+  },
+);

@@ -17,6 +17,9 @@ inChromium("what owners and operators change, and what they are refused", async 
   const { id } = (await owner.post<{ id: string }>("v1/templates", given)).body;
   await owner.call("PATCH", `v1/templates/${id}`, { name: "Bill" });
   await owner.call("DELETE", "v1/templates/none");
+  const { body: domain } = await owner.post<{ id: string }>("v1/domains", { name: "gone.example.com" });
+  await owner.call("DELETE", `v1/domains/${domain.id}`);
+  const { body: audience } = await owner.post<{ id: string }>("v1/audiences", { name: "Readers" });
   await owner.post("operator/queue/retry", { destination: "example.net" });
 
   const page = await chromium.page();
@@ -26,6 +29,14 @@ inChromium("what owners and operators change, and what they are refused", async 
   await row("Changed a template").getByText("PATCH /templates/{id_or_external_id}: 200").waitFor();
   await row("Changed a template").getByText("Done", { exact: true }).waitFor();
   await row("Deleted a template").getByText("Refused", { exact: true }).waitFor();
+  // what it was called, also where it is gone, and what was made
+  await row("Removed a domain").getByText("gone.example.com").waitFor();
+  await row("Added a domain").getByText("gone.example.com").waitFor();
+  await row("Changed a template").getByText("Order").waitFor();
+  await row("Created an audience").getByText("Readers").waitFor();
+  const { body: log } = await owner.get<{ data: { action: string; detail: unknown }[] }>("audit");
+  const made = log.data.find(({ action }) => action === "POST /audiences");
+  expect(made?.detail).toEqual({ id: audience.id, name: "Readers" });
   await page.getByLabel("Find").fill("changed a template");
   await page.getByLabel("Find").press("Enter");
   await expect.poll(() => page.locator("tbody tr").count()).toBe(1);

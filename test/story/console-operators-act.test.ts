@@ -1,0 +1,69 @@
+/** What operators do on the screens: they suspend a workspace with a reason, find a mail, and bounce mail. */
+import { expect } from "vitest";
+import { inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";
+import { person } from "../rig/people.ts";
+import { openStage } from "../rig/stage.ts";
+import { mail } from "../rig/workspace.ts";
+
+const scene = sceneOf(async () => {
+  const stage = await openStage();
+  const opened = await openConsole(["api", "deliver"], stage);
+  return {
+    ...opened,
+    async close() {
+      await opened.close();
+      await stage.close();
+    },
+  };
+});
+
+async function operatorPage(path: string) {
+  const { engine, workspace, chromium } = scene;
+  const { id, email } = await person(engine.sql, workspace.id);
+  await engine.sql`update account set is_operator = true where id = ${id}`;
+  const page = await chromium.page();
+  await page.goto(`${engine.consoleUrl}/console/${path}`);
+  await signIn(page, email);
+  return page;
+}
+
+inChromium("a workspace is suspended with a reason, which is shown and logged, and resumed", async () => {
+  const { engine, chromium } = scene;
+  const other = await engine.workspace();
+  await engine.sql`update workspace set name = 'Lottery' where id = ${other.id}`;
+  const page = await operatorPage("operator?name=Lottery");
+  const row = page.locator("tbody tr").filter({ hasText: "Lottery" });
+  await row.getByRole("button", { name: "Suspend" }).click();
+  const dialog = page.getByRole("dialog", { name: "Suspend Lottery?" });
+  await dialog.getByLabel("Reason").fill("phishing, report 17");
+  await dialog.getByRole("button", { name: "Suspend" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await row.getByText("phishing, report 17").waitFor();
+  await page.getByRole("tab", { name: "Audit log" }).click();
+  const change = page.locator("tbody tr").filter({ hasText: "Suspended a workspace" });
+  await change.getByText("phishing, report 17").waitFor();
+  await page.getByRole("tab", { name: "Workspaces" }).click();
+  await row.getByRole("button", { name: "Resume" }).click();
+  await row.getByRole("button", { name: "Suspend" }).waitFor();
+  expect(chromium.complaints).toEqual([]);
+});
+
+inChromium("deferred mail to a destination is bounced, and found by its Message-ID", async () => {
+  const { engine, workspace, chromium } = scene;
+  const to = "defer-451@slow.example.net";
+  const { body } = await workspace.client.post<{ id: string }>("/emails", mail({ to }));
+  const status = async () =>
+    (await workspace.client.get<{ status: string }>(`/emails/${body.id}`)).body.status;
+  await expect.poll(status, { timeout: 20_000 }).toBe("deferred");
+  const page = await operatorPage("queue");
+  const row = page.locator("tbody tr").filter({ hasText: "slow.example.net" });
+  await row.getByRole("button", { name: "Bounce" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Bounce it" }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  expect(await status()).toBe("bounced");
+  await page.goto(`${engine.consoleUrl}/console/operator?tab=find`);
+  await page.getByLabel("Message-ID or id").fill(`<${body.id}@example.com>`);
+  await page.getByRole("button", { name: "Find" }).click();
+  await page.locator("tbody tr").filter({ hasText: body.id }).getByText("Bounced", { exact: true }).waitFor();
+  expect(chromium.complaints).toEqual([]);
+});
