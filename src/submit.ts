@@ -260,7 +260,7 @@ class Submitter {
 }
 
 /**
- * Nobody is there to be refused: over the month's quota or a cap the mail waits (but for what is private), and
+ * Nobody is there to be refused: over the month's quota or a cap the mail waits, unless it is private, and
  * what fails is thrown, to be submitted again under the same ids. Redis is told, and not needed.
  */
 export function ownSubmitter(parts: Omit<SubmitParts, "admitter" | "uploads">): SubmitOwn {

@@ -47,10 +47,10 @@ const NOT_FOR_MEMBERS: ReadonlySet<string> = new Set([
   "POST /webhooks/{id}/signing-secret/rotate",
 ]);
 
-type ApiParts = { sql: Sql; door: ApiDoor; calls: Calls };
+type ApiCallParts = { sql: Sql; door: ApiDoor; calls: Calls };
 
 export async function answerOfApi(
-  { sql, door, calls }: ApiParts,
+  { sql, door, calls }: ApiCallParts,
   request: ConsoleRequest,
   path: string,
 ): Promise<ConsoleAnswer> {

@@ -15,7 +15,7 @@ export type OwnMailParts = {
 /** `isOfAccount`: to somebody about their own account, whatever the workspace has on them. */
 type PrivateMail = { to: string; subject: string; text: string; isOfAccount?: boolean };
 
-/** `workspace`: among whose e-mails it is, without its contents. It counts for its caps, and waits for none. */
+/** `workspace`: among whose e-mails it is, without its contents. It counts for its caps; none keeps it. */
 export async function mailPrivately(
   { write, mailFrom }: OwnMailParts,
   workspace: { id: string; handle: string },

@@ -85,7 +85,8 @@ export async function takeReset(sql: Sql, hash: Buffer, since: Date): Promise<st
 
 /**
  * Who writes the operator's mail to an account: the workspace of the operator's sender (`domains`, upwards),
- * where it is signed; else one of the account, its own first; else one of an operator. None that is suspended.
+ * where it is signed; else one of the account, its own first; else one of an operator. None that is
+ * suspended.
  */
 export async function workspaceToWriteFrom(
   sql: Sql,

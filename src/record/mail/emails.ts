@@ -73,8 +73,7 @@ export type Extra = {
   attachments?: AttachmentRef[];
   /**
    * It is the operator's, to somebody of the console, and holds a secret of theirs: nobody of the workspace
-   * is shown its text, and neither quota nor caps of the workspace keep it. Who may cause such mail is bounded
-   * where it is written.
+   * is shown its text, and neither quota nor caps of the workspace keep it. Who writes it bounds how much.
    */
   private?: true;
   /** It is about an account of its recipient, whom no suppression of the workspace keeps from it. */
