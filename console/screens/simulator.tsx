@@ -1,35 +1,28 @@
-import { useMemo, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { inquire } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Card, Refusal, Screen, Skeleton } from "../parts/bits.tsx";
-import { Chart } from "../parts/chart.tsx";
 import { objectIn } from "../parts/editor.tsx";
 import { Area, Choice, Form, Text, textOf } from "../parts/form.tsx";
-import { Table } from "../parts/table.tsx";
+import { type Column, Table } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
 import { capital, count } from "../words.ts";
 
 type Scenario = { name: string; scenario: { description: string; days: number } };
-type ToldMeasure = { name: string; says: string; typical: string; range: string; worst: string };
-type Day = {
-  day: string;
-  cap: number;
-  demand: number;
-  used: number;
-  waiting: number;
-  bounced: number;
-  complained: number;
-  reputation: number;
-};
+type Told = { typical: string; range: string; worst: string };
+/** What each policy was measured to do, in their order. */
+type Measure = { name: string; says: string; told: Told[]; differs: string | null };
 type Change = { bin: number; capDay: number; level: string; reason: string };
-type Outcome = {
-  name: string;
-  version: string;
-  told: ToldMeasure[];
-  band: { low: number; middle: number; high: number }[];
-  shown: { days: Day[]; changes: Change[] };
+type Outcome = { name: string; changes: Change[]; figures: string[] };
+type Simulation = {
+  scenario: string;
+  summary: string[];
+  days: number;
+  runs: number;
+  measures: Measure[];
+  outcomes: Outcome[];
+  delays: string | null;
 };
-type Simulation = { scenario: string; summary: string[]; days: number; runs: number; outcomes: Outcome[] };
 
 /** Of a day in the simulator. */
 const BINS_PER_DAY = 288;
@@ -98,8 +91,7 @@ export function SimulatorScreen() {
   );
 }
 
-function Results({ scenario, summary, days, runs, outcomes }: Simulation) {
-  const [outcome] = outcomes;
+function Results({ scenario, summary, days, runs, measures, outcomes, delays }: Simulation) {
   return (
     <>
       <Card
@@ -109,87 +101,82 @@ function Results({ scenario, summary, days, runs, outcomes }: Simulation) {
           <p key={sentence}>{sentence}</p>
         ))}
       </Card>
-      {outcome && <Outcomes {...outcome} />}
+      <Table
+        label="Measures"
+        rows={measures}
+        keyOf={({ name }) => name}
+        columns={outcomes.length > 1 ? comparing(outcomes) : OF_ONE}
+      />
+      <div class={outcomes.length > 1 ? "halves" : ""}>
+        {outcomes.map((outcome) => (
+          <UnderOne key={outcome.name} {...outcome} isAlone={outcomes.length === 1} />
+        ))}
+      </div>
+      {delays && (
+        <Card title="Waiting">
+          <Figures of={[delays]} />
+        </Card>
+      )}
     </>
   );
 }
 
-function Outcomes({ shown: { days, changes }, band, told }: Outcome) {
-  const labels = useMemo(() => days.map(({ day }) => day), [days]);
-  const caps = useMemo(
-    () => [
-      { name: "Wanted", colour: 4, isDashed: true, values: days.map(({ demand }) => demand) },
-      { name: "Sent", colour: 1, isFilled: true, values: days.map(({ used }) => used) },
-      { name: "Cap", colour: 0, isStep: true, values: days.map(({ cap }) => cap) },
-    ],
-    [days],
+const OF_ONE: Column<Measure>[] = [
+  { name: "Measure", cell: ({ says }) => capital(says) },
+  { name: "Typical", numeric: true, cell: ({ told }) => told[0]?.typical },
+  { name: "95% interval", numeric: true, wide: true, cell: ({ told }) => told[0]?.range },
+  { name: "At worst", numeric: true, cell: ({ told }) => told[0]?.worst },
+];
+
+function comparing(outcomes: readonly Outcome[]): Column<Measure>[] {
+  return [
+    { name: "Measure", cell: ({ says }) => capital(says) },
+    ...outcomes.flatMap(({ name }, n): Column<Measure>[] => [
+      { name: capital(name), numeric: true, cell: ({ told }) => told[n]?.typical },
+      { name: `${capital(name)}, at worst`, numeric: true, wide: true, cell: ({ told }) => told[n]?.worst },
+    ]),
+    {
+      name: "Your policy, with 95% confidence",
+      numeric: true,
+      wide: true,
+      cell: ({ differs }) => differs ?? "no difference shown",
+    },
+  ];
+}
+
+function UnderOne({ name, changes, figures, isAlone }: Outcome & { isAlone: boolean }) {
+  const label = isAlone ? "Under the policy in force" : `Under ${name}`;
+  return (
+    <section aria-label={label}>
+      <Card title={label}>
+        <div class={isAlone ? "halves" : ""}>
+          <Figures of={figures} />
+        </div>
+        {changes.length > 0 && (
+          <Table
+            label={`Changes of the first workspace under ${isAlone ? "it" : name}`}
+            rows={changes.map((change, n) => ({ ...change, n }))}
+            keyOf={({ n }) => String(n)}
+            columns={[
+              { name: "Day", numeric: true, cell: ({ bin }) => Math.floor(bin / BINS_PER_DAY) },
+              { name: "Cap", numeric: true, cell: ({ capDay }) => count(capDay) },
+              { name: "Level", cell: ({ level }) => capital(level) },
+              { name: "Why", cell: ({ reason }) => reason },
+            ]}
+          />
+        )}
+      </Card>
+    </section>
   );
-  const bands = useMemo(
-    () => [
-      { name: "Lowest", colour: 4, isDashed: true, values: band.map(({ low }) => low) },
-      { name: "Middle", colour: 0, values: band.map(({ middle }) => middle) },
-      { name: "Highest", colour: 4, isDashed: true, values: band.map(({ high }) => high) },
-    ],
-    [band],
-  );
-  const harm = useMemo(
-    () => [
-      { name: "Bounced", colour: 3, values: days.map(({ bounced }) => bounced) },
-      { name: "Complained", colour: 2, values: days.map(({ complained }) => complained) },
-    ],
-    [days],
-  );
-  const waits = useMemo(
-    () => [
-      {
-        name: "Waiting in the evening",
-        colour: 2,
-        isFilled: true,
-        values: days.map(({ waiting }) => waiting),
-      },
-    ],
-    [days],
-  );
+}
+
+/** Drawn by the engine as for its report: text of its own, whose names are escaped. */
+function Figures({ of }: { of: readonly string[] }) {
   return (
     <>
-      <div class="halves">
-        <Card>
-          <Chart title="The first workspace" days={labels} series={caps} />
-        </Card>
-        <Card>
-          <Chart title="Caps of all workspaces" days={labels.slice(0, band.length)} series={bands} />
-        </Card>
-        <Card>
-          <Chart title="Bounces and complaints" days={labels} series={harm} />
-        </Card>
-        <Card>
-          <Chart title="Mail that waits" days={labels} series={waits} />
-        </Card>
-      </div>
-      {changes.length > 0 && (
-        <Table
-          label="Changes of the first workspace"
-          rows={changes.map((change, n) => ({ ...change, n }))}
-          keyOf={({ n }) => String(n)}
-          columns={[
-            { name: "Day", numeric: true, cell: ({ bin }) => Math.floor(bin / BINS_PER_DAY) + 1 },
-            { name: "Cap", numeric: true, cell: ({ capDay }) => count(capDay) },
-            { name: "Level", cell: ({ level }) => capital(level) },
-            { name: "Why", cell: ({ reason }) => reason },
-          ]}
-        />
-      )}
-      <Table
-        label="Measures"
-        rows={told}
-        keyOf={({ name }) => name}
-        columns={[
-          { name: "Measure", cell: ({ says }) => capital(says) },
-          { name: "Typical", numeric: true, cell: ({ typical }) => typical },
-          { name: "95% interval", numeric: true, wide: true, cell: ({ range }) => range },
-          { name: "At worst", numeric: true, cell: ({ worst }) => worst },
-        ]}
-      />
+      {of.map((html, n) => (
+        <div key={n} class="drawn" dangerouslySetInnerHTML={{ __html: html }} />
+      ))}
     </>
   );
 }

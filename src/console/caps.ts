@@ -217,10 +217,13 @@ async function simulate(
   const asked = visit.body;
   const scenario = scenarioOf(asked.scenario);
   const inForce = (await policyInForce(sql)).policy;
-  const policies = [
-    { name: "in force", value: inForce },
-    ...(asked.policy === undefined ? [] : [{ name: "yours", value: readPolicyOf(asked.policy) }]),
-  ];
+  const policies =
+    asked.policy === undefined
+      ? [{ name: "in force", value: inForce }]
+      : [
+          { name: "the policy in force", value: inForce },
+          { name: "your policy", value: readPolicyOf(asked.policy) },
+        ];
   const { days = scenario.days, runs = 1, seed = 1 } = asked;
   const named = { name: asked.scenario, value: scenario };
   const found = await simulations.run(visit.workspace.id, {

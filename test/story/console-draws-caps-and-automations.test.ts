@@ -16,8 +16,8 @@ inChromium("a scenario is simulated", async () => {
   await page.getByLabel("Workspaces").fill("1");
   await page.getByRole("button", { name: "Simulate" }).click();
   await page.getByText(/bad e-mails go out before the first step/).waitFor({ timeout: 60_000 });
-  expect(await page.getByRole("img", { name: /^The first workspace from/ }).count()).toBe(1);
-  expect(await page.getByLabel("Days").inputValue()).toBe("30");
+  expect(await page.getByRole("img", { name: /^Cap, demand and sent/ }).count()).toBe(1);
+  expect(await page.getByLabel("Days", { exact: true }).inputValue()).toBe("30");
   expect(chromium.complaints).toEqual([]);
 });
 

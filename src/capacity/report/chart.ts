@@ -50,7 +50,7 @@ export type Axis = {
   says: (value: number) => string;
 };
 
-const WIDE = 880;
+export const WIDE = 880;
 /** Two of these stand side by side. */
 export const NARROW = 430;
 const HEIGHT = 300;
@@ -127,22 +127,22 @@ export type LevelSpan = {
 };
 
 /** A strip of spans over time; each kind has a pattern of its own, and its name where there is room. */
-export function drawTimeline(spans: readonly LevelSpan[], end: number): string {
-  const at = (x: number) => LEFT + ((WIDE - LEFT - RIGHT) * x) / end;
+export function drawTimeline(spans: readonly LevelSpan[], end: number, width = WIDE): string {
+  const at = (x: number) => LEFT + ((width - LEFT - RIGHT) * x) / end;
   const patterns = [...new Map(spans.map((span) => [span.pattern, span])).values()].map(drawPattern);
   const bars = spans.map(({ from, to, color, pattern, name, says }) => {
-    const width = Math.max(1.5, at(to) - at(from));
-    const box = `x="${px(at(from))}" y="4" width="${px(width)}" height="26"`;
+    const length = Math.max(1.5, at(to) - at(from));
+    const box = `x="${px(at(from))}" y="4" width="${px(length)}" height="26"`;
     const label =
-      width > name.length * CHAR_PX + 8
-        ? `<text class="span" x="${px(at(from) + width / 2)}" y="21" text-anchor="middle">${name}</text>`
+      length > name.length * CHAR_PX + 8
+        ? `<text class="span" x="${px(at(from) + length / 2)}" y="21" text-anchor="middle">${name}</text>`
         : "";
     return `<g><title>${escapeHtml(says)}</title><rect ${box} fill="var(${color})" opacity="0.35"/><rect ${box} fill="url(#${pattern})" stroke="var(--ink)" stroke-width="0.6"/>${label}</g>`;
   });
   const ticks = linearTicks(0, end).map(
     (day) => `<text class="tick" x="${px(at(day))}" y="46" text-anchor="middle">${day}</text>`,
   );
-  return `<svg viewBox="0 0 ${WIDE} 52" role="img" aria-label="Levels over time"><defs>${patterns.join("")}</defs>${bars.join("")}${ticks.join("")}</svg>`;
+  return `<svg viewBox="0 0 ${width} 52" role="img" aria-label="Levels over time"><defs>${patterns.join("")}</defs>${bars.join("")}${ticks.join("")}</svg>`;
 }
 
 function drawPattern({ pattern }: LevelSpan): string {
@@ -225,7 +225,7 @@ function drawLimits(limits: NonNullable<Chart["limits"]>, ys: Scale, width: numb
   let above = Number.POSITIVE_INFINITY;
   const names = upwards.map(({ name, color, at }) => {
     above = Math.min(ys.at(at) - 3, above - LIMIT_LABEL_PX);
-    return `<text class="limit" x="${width - RIGHT - 3}" y="${px(above)}" text-anchor="end" style="fill:var(${color})">${escapeHtml(name)}</text>`;
+    return `<text class="limit" x="${width - RIGHT - 3}" y="${px(above)}" text-anchor="end" color="var(${color})">${escapeHtml(name)}</text>`;
   });
   return [...lines, ...names].join("\n");
 }

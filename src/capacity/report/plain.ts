@@ -1,7 +1,9 @@
 /** A study for programs. */
-import { MEASURE_NAMES, type MeasureName, type Measures, meaningOf } from "../measures.ts";
-import type { Study } from "../study.ts";
-import { summarise } from "./summary.ts";
+import { isSure, MEASURE_NAMES, type MeasureName, meaningOf } from "../measures.ts";
+import type { Study, StudyResult } from "../study.ts";
+import { NARROW } from "./chart.ts";
+import { delayFigure, figuresOf } from "./figures.ts";
+import { sayDifference, summarise } from "./summary.ts";
 import { sayMeasured } from "./words.ts";
 
 /** For programs: every number, but of the runs only the days and changes of the first. */
@@ -20,25 +22,34 @@ export function plainStudy(found: Study) {
   };
 }
 
-/** For a page that people read: the measures besides in words, as in the report. */
+/** For a page that people read: the measures in words and side by side, and the charts of the report. */
 export function readableStudy(found: Study) {
-  const plain = plainStudy(found);
-  return { ...plain, outcomes: plain.outcomes.map((one) => ({ ...one, told: toldMeasures(one.measures) })) };
+  const { scenario, summary, days, runs, outcomes } = plainStudy(found);
+  return {
+    ...{ scenario, summary, days, runs },
+    measures: toldMeasures(found.outcomes),
+    delays: delayFigure(found.outcomes, NARROW),
+    outcomes: outcomes.map(({ name, shown: { changes } }, n) => ({
+      ...{ name, changes },
+      figures: figuresOf(found.outcomes[n] as StudyResult, days, runs, NARROW),
+    })),
+  };
 }
 
-type ToldMeasure = { name: MeasureName; says: string; typical: string; range: string; worst: string };
-
-function toldMeasures(measures: Measures): ToldMeasure[] {
-  return MEASURE_NAMES.filter((name) => measures[name].worst !== null && !IN_RANGE.includes(name)).map(
-    (name) => {
+/** `differs`: by how much the second policy surely differs from the first; null: nothing shows that it does. */
+function toldMeasures(outcomes: readonly StudyResult[]) {
+  const difference = outcomes[1]?.difference;
+  return MEASURE_NAMES.filter(
+    (name) => !IN_RANGE.includes(name) && outcomes.some(({ measures }) => measures[name].worst !== null),
+  ).map((name) => {
+    const say = (value: number | null) => sayMeasured(name, value);
+    const told = outcomes.map(({ measures }) => {
       const { typical, low, high, worst } = measures[name];
-      const say = (value: number | null) => sayMeasured(name, value);
-      return {
-        ...{ name, says: meaningOf(name) },
-        ...{ typical: say(typical), range: `${say(low)} to ${say(high)}`, worst: say(worst) },
-      };
-    },
-  );
+      return { typical: say(typical), range: `${say(low)} to ${say(high)}`, worst: say(worst) };
+    });
+    const by = difference && isSure(difference[name]) ? sayDifference(name, difference[name]) : "";
+    return { name, says: meaningOf(name), told, differs: by === "" ? null : by };
+  });
 }
 /** The range of `false_freezes_per_1000` has these. */
 const IN_RANGE: readonly MeasureName[] = ["false_freezes_low", "false_freezes_high"];

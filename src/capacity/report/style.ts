@@ -21,7 +21,7 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 .answer p:last-child { margin: 0; }
 .key { display: inline-block; width: 22px; height: 12px; margin-right: 6px; vertical-align: -1px; }
 svg .span { fill: var(--ink); font-weight: 600; paint-order: stroke; stroke: var(--card); stroke-width: 3px; }
-svg .limit { paint-order: stroke; stroke: var(--card); stroke-width: 4px; }
+svg .limit { fill: currentColor; paint-order: stroke; stroke: var(--card); stroke-width: 4px; }
 svg .moment { fill: var(--ink); }
 .pattern { display: inline-block; width: 26px; height: 14px; vertical-align: -2px; margin-right: 6px; }
 figure { margin: 0 0 18px; }

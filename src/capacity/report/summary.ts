@@ -195,11 +195,14 @@ function sureOf(found: Differences | null, before: Measures, after: Measures): S
       after[name].typical !== null &&
       said(before, name) !== said(after, name) &&
       isSure(found[name]),
-  ).map((name) => ({ name, by: saidDifference(name, found[name]) }));
+  ).map((name) => {
+    const by = sayDifference(name, found[name]);
+    return { name, by: by && ` (${by})` };
+  });
 }
 
-/** ` (2 to 3 less)`; nothing where one of them never comes. */
-function saidDifference(name: MeasureName, { low, high }: Difference): string {
+/** `2 to 3 less`; nothing where one of them never comes. */
+export function sayDifference(name: MeasureName, { low, high }: Difference): string {
   const [one, other] = [low ?? 0, high ?? 0];
   if (!Number.isFinite(one) || !Number.isFinite(other)) return "";
   const sizes = [Math.abs(one), Math.abs(other)].sort((a, b) => a - b) as [number, number];
@@ -207,7 +210,7 @@ function saidDifference(name: MeasureName, { low, high }: Difference): string {
   const isShare = name.endsWith("_share");
   const [least, most] = sizes.map((size) => sayMeasured(name, size).replace("%", ""));
   const size = `${least === most ? least : `${least} to ${most}`}${isShare ? " points" : ""}`;
-  return ` (${size} ${one > 0 ? "more" : "less"})`;
+  return `${size} ${one > 0 ? "more" : "less"}`;
 }
 
 /** `11 (10 to 12)` */
