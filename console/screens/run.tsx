@@ -18,6 +18,7 @@ type RunStep = {
 };
 type Run = {
   id: string;
+  version: number;
   status: string;
   contact_id: string;
   reason: string | null;
@@ -27,9 +28,14 @@ type Run = {
   steps: RunStep[];
 };
 
+type Version = { document: { event: string; steps: Step[] } };
+
 export function RunScreen({ id, other }: { id: string; other: string }) {
   const { data: automation } = useGet<Automation>(`v1/automations/${id}`);
   const { data: run, error } = useGet<Run>(`v1/automations/${id}/runs/${other}`);
+  // steps are named by their place in the document, which is another one since
+  const { data: begun } = useGet<Version>(run && `automations/${id}/versions/${run.version}`);
+  const written = begun?.document;
   const contactPath = automation && run && `audiences/${automation.audience_id}/contacts/${run.contact_id}`;
   const { data: contact } = useGet<Contact>(contactPath && `v1/${contactPath}`);
   const done = useMemo(
@@ -37,10 +43,10 @@ export function RunScreen({ id, other }: { id: string; other: string }) {
       new Map(
         run?.steps.map((step) => [
           step.key,
-          { status: step.status, words: <Did step={step} steps={automation?.document.steps ?? []} /> },
+          { status: step.status, words: <Did step={step} steps={written?.steps ?? []} /> },
         ]),
       ),
-    [run, automation],
+    [run, written],
   );
   return (
     <Screen
@@ -59,12 +65,18 @@ export function RunScreen({ id, other }: { id: string; other: string }) {
       {run && (
         <div class="columns">
           <Card title="What it did">
-            {automation && <Graph event={automation.event} steps={automation.document.steps} done={done} />}
+            {written && <Graph event={written.event} steps={written.steps} done={done} />}
           </Card>
           <div>
             <Card title="Run">
               <Facts
                 facts={[
+                  [
+                    "Version",
+                    automation && automation.version !== run.version
+                      ? `${run.version} of the automation, which is at ${automation.version}`
+                      : run.version,
+                  ],
                   [
                     "Contact",
                     contactPath && <a href={`${BASE}/${contactPath}`}>{contact?.email ?? "Open"}</a>,
@@ -81,7 +93,7 @@ export function RunScreen({ id, other }: { id: string; other: string }) {
                   <li key={step.key}>
                     <Badge state={step.status} /> {step.type} <Time at={step.completed_at} />
                     <div class="reply">
-                      <Result step={step} steps={automation?.document.steps ?? []} /> <Detail step={step} />
+                      <Result step={step} steps={written?.steps ?? []} /> <Detail step={step} />
                     </div>
                   </li>
                 ))}

@@ -92,6 +92,7 @@ const AutomationAnswer = shape("Automation", {
 });
 const runFields = {
   id: Id,
+  version: Count,
   status: Type.Enum(["running", "completed", "cancelled"]),
   contact_id: Id,
   contact_email: orNull(Text),
@@ -548,9 +549,10 @@ function show({ id, name, state, audienceId, event, createdAt, updatedAt }: Auto
 
 const STATUS_OF_RUN = { active: "running", finished: "completed", stopped: "cancelled" } as const;
 
-function showRun({ id, state, reason, contactId, contactEmail, createdAt, wakeAt, endedAt }: RunRow) {
+function showRun(run: RunRow) {
+  const { id, version, state, reason, contactId, contactEmail, createdAt, wakeAt, endedAt } = run;
   return {
-    id,
+    ...{ id, version },
     status: STATUS_OF_RUN[state],
     contact_id: contactId,
     contact_email: contactEmail,

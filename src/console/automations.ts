@@ -16,6 +16,10 @@ export function automationCalls(parts: { sql: Sql }): ConsoleCall[] {
       ...{ method: "GET", path: "automations/{id}/flow", roles: EVERYONE },
       handle: (visit) => flow(parts.sql, visit),
     }),
+    workspaceCall({
+      ...{ method: "GET", path: "automations/{id}/versions/{version}", roles: EVERYONE },
+      handle: (visit) => documentOf(parts.sql, visit),
+    }),
   ];
 }
 
@@ -23,7 +27,8 @@ async function flow(sql: Sql, { workspace, params, query }: VisitOf<KnownWorkspa
   const id = (params[0] ?? "").toLowerCase();
   const found = isUuid(id) ? await findAutomation(sql, workspace.id, id) : null;
   if (!found) throw deny("not_found", "There is no automation with this id.");
-  const version = versionIn(query, found.version);
+  const asked = query.get("version");
+  const version = asked === null ? found.version : versionIn(asked);
   const [[written], places, versions] = await Promise.all([
     readDocuments(sql, [{ workspaceId: workspace.id, automationId: id, version }]),
     countPlaces(sql, workspace.id, id, version, RUNS_MAX),
@@ -42,9 +47,17 @@ async function flow(sql: Sql, { workspace, params, query }: VisitOf<KnownWorkspa
   return { status: 200, body };
 }
 
-function versionIn(query: URLSearchParams, current: number): number {
-  const text = query.get("version");
-  if (text === null) return current;
+/** Runs keep the version that they began with: theirs may be an old one. */
+async function documentOf(sql: Sql, { workspace, params }: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+  const [id = "", text = ""] = params;
+  const key = { workspaceId: workspace.id, automationId: id.toLowerCase(), version: versionIn(text) };
+  const [written] = isUuid(id) ? await readDocuments(sql, [key]) : [];
+  if (!written) throw deny("not_found", "There is no automation with this id, or it has no such version.");
+  const { version, document } = written;
+  return { status: 200, body: { object: "automation_version", id: key.automationId, version, document } };
+}
+
+function versionIn(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text))
     throw deny("invalid_parameter", "`version` must be a whole number from 1 on.");
   return Number(text);

@@ -40,8 +40,10 @@ const IDS: Record<string, keyof Ids> = {
   "emails/{id}/why": "email",
   "emails/{id}/again": "email",
   "templates/{id}/versions": "template",
+  "templates/{id}/restore": "template",
   "contacts/{id}/consent": "contact",
   "automations/{id}/flow": "automation",
+  "automations/{id}/versions/{version}": "automation",
 };
 
 /** A body that the call takes. */
@@ -57,6 +59,7 @@ const BODIES: Record<string, (audience: string) => object | undefined> = {
   "POST queue/retry": () => ({}),
   "POST queue/cancel": () => ({}),
   "POST emails/{id}/again": () => undefined,
+  "POST templates/{id}/restore": () => ({ version: 1 }),
   "POST templates/render": () => ({ html: "<p></p>" }),
   "POST contacts/import": (audience_id) => ({ audience_id, csv: "email\nmallory@example.com" }),
   "DELETE session": () => undefined,

@@ -87,20 +87,25 @@ test("caps say where they stand and why, and another policy can be tried", async
   expect((await browser.post("caps/replay", { policy: { growth: "much" } })).status).toBe(422);
   const scenarios = await browser.get<List<{ name: string }>>("caps/scenarios");
   const scenario = scenarios.body.data[0]?.name;
-  type Told = { says: string; typical: string; range: string };
-  const simulated = await browser.post<{ outcomes: { told: Told[] }[] }>("caps/simulate", {
+  type Measure = { says: string; told: { typical: string }[] };
+  const simulated = await browser.post<{ measures: Measure[] }>("caps/simulate", {
     scenario,
     policy: body.policy,
     days: 3,
   });
   expect(simulated).toMatchObject({
     status: 200,
-    body: { object: "simulation", days: 3, outcomes: [{ told: expect.any(Array) }, {}] },
+    body: {
+      object: "simulation",
+      days: 3,
+      outcomes: [{ name: "the policy in force" }, { name: "your policy" }],
+    },
   });
-  expect(simulated.body.outcomes[0]?.told).toContainEqual(
+  const share = { typical: expect.stringMatching(/%$/) };
+  expect(simulated.body.measures).toContainEqual(
     expect.objectContaining({
       says: "good mail that waits over an hour",
-      typical: expect.stringMatching(/%$/),
+      told: [expect.objectContaining(share), expect.objectContaining(share)],
     }),
   );
   expect((await browser.post("caps/simulate", { scenario: "../policy" })).status).toBe(422);
