@@ -27,8 +27,11 @@ type Version = {
   created_at: string;
   name: string;
   subject: string | null;
+  from: string | null;
+  reply_to: string[];
   html: string;
   text: string | null;
+  variables: { key: string; type: string; fallback_value: string | number | null }[];
 };
 type Rendering = { html: string; subject: string | null; text: string | null; frame_url: string };
 
@@ -368,9 +371,16 @@ function lineIn(error: string | undefined): number | null {
 }
 
 /** All that a version keeps, to be compared line by line. */
-function textOfAll({ name, subject, html, text }: Version): string {
+function textOfAll({ name, subject, from, reply_to, html, text, variables }: Version): string {
+  const head = [
+    `Name: ${name}`,
+    `Subject: ${subject ?? ""}`,
+    ...(from === null ? [] : [`From: ${from}`]),
+    ...(reply_to.length === 0 ? [] : [`Reply to: ${reply_to.join(", ")}`]),
+    ...variables.map(({ key, type, fallback_value }) => `Variable ${key}, ${type}: ${fallback_value ?? ""}`),
+  ];
   const plain = text === null ? "" : `\n\nPlain text:\n${text}`;
-  return `Name: ${name}\nSubject: ${subject ?? ""}\n\n${html}${plain}`;
+  return `${head.join("\n")}\n\n${html}${plain}`;
 }
 
 function Versions({ template, onRestored }: { template: Template; onRestored(): Promise<unknown> }) {
@@ -382,12 +392,8 @@ function Versions({ template, onRestored }: { template: Template; onRestored(): 
   const at = data.data.findIndex(({ version }) => version === chosen);
   const shown = data.data[Math.max(0, at)];
   const before = data.data[Math.max(0, at) + 1];
-  const restore = async ({ html, subject, text }: Version) => {
-    await call("PATCH", `v1/templates/${template.id}`, {
-      html,
-      ...(subject !== null && { subject }),
-      ...(text !== null && { text }),
-    });
+  const restore = async ({ version }: Version) => {
+    await call("POST", `templates/${template.id}/restore`, { version });
     dropDrafts(...drafts);
     await Promise.all([onRestored(), reload()]);
   };

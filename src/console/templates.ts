@@ -1,7 +1,9 @@
 /** Templates in the editor: what they become with variables, and their versions. */
 import Type, { type Static } from "typebox";
+import { isUuid } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
-import { listVersions, type TemplateVersion } from "../record/mail/templates.ts";
+import { amendTemplate, findVersion, listVersions, type TemplateVersion } from "../record/mail/templates.ts";
+import { planWith, TERMS } from "../rules/plans.ts";
 import { compile } from "../template/compile.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { RenderBudget, renderEmail } from "../template/render.ts";
@@ -33,6 +35,8 @@ const Rendered = Type.Object(
   { additionalProperties: false },
 );
 
+const Restored = Type.Object({ version: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) }, { additionalProperties: false });
+
 export type TemplateCallParts = { sql: Sql; frames: Frames };
 
 export function templateCalls(parts: TemplateCallParts): ConsoleCall[] {
@@ -45,6 +49,10 @@ export function templateCalls(parts: TemplateCallParts): ConsoleCall[] {
       ...{ method: "GET", path: "templates/{id}/versions", roles: EVERYONE },
       handle: async ({ workspace, params }) =>
         wholeList((await listVersions(parts.sql, workspace.id, params[0] ?? "", VERSIONS_SHOWN)).map(show)),
+    }),
+    workspaceCall({
+      ...{ method: "POST", path: "templates/{id}/restore", roles: EVERYONE, body: Restored },
+      handle: (visit) => restore(parts, visit),
     }),
     accountCall({
       ...{ method: "GET", path: "frames/{name}" },
@@ -81,6 +89,31 @@ async function render(
   }
 }
 
-function show({ version, createdAt, name, subject, html, plain }: TemplateVersion) {
-  return { version, created_at: createdAt.toISOString(), name, subject, html, text: plain };
+/** An old version becomes the newest as it was: PATCH of the API cannot take away a text or a subject. */
+async function restore(
+  { sql }: TemplateCallParts,
+  { workspace, params, body, now }: VisitOf<KnownWorkspace, Static<typeof Restored>>,
+): Promise<ConsoleAnswer> {
+  const { id: workspaceId, plan, isSuspended } = workspace;
+  if (isSuspended) throw deny("workspace_suspended", "This workspace is suspended.");
+  if (!TERMS[plan].templates)
+    throw deny(
+      "plan_required",
+      `Changing templates needs the ${planWith("templates")} plan or a higher one.`,
+    );
+  const id = (params[0] ?? "").toLowerCase();
+  const content = isUuid(id) ? await findVersion(sql, workspaceId, id, body.version) : null;
+  if (!content) throw deny("not_found", "There is no template with this id, or it has no such version.");
+  const made = await amendTemplate(sql, workspaceId, id, null, async () => content, new Date(now));
+  if (made.kind !== "amended") throw deny("not_found", "There is no template with this id.");
+  const { version } = body;
+  return { status: 200, body: { object: "template", id, restored: version }, detail: { version } };
+}
+
+function show(one: TemplateVersion) {
+  const { version, createdAt, name, subject, from, replyTo, html, plain, declared } = one;
+  return {
+    ...{ version, created_at: createdAt.toISOString(), name, subject, from, reply_to: replyTo },
+    ...{ html, text: plain, variables: declared },
+  };
 }

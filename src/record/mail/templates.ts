@@ -215,7 +215,7 @@ export async function readVersions(
 }
 
 const templateVersionRow = {
-  ...pick(templateContentRow, "name", "subject", "html", "plain"),
+  ...omit(templateContentRow, "variables"),
   version: integer,
   createdAt: timestamp,
 };
@@ -229,12 +229,28 @@ export async function listVersions(
   most: number,
 ): Promise<TemplateVersion[]> {
   return typed(sql, templateVersionRow)`
-    select version, "createdAt", name, subject, html, plain from (
-      select v.version, v.created_at as "createdAt", v.name, v.subject, v.html, v.plain,
+    select version, "createdAt", name, subject, "from", "replyTo", html, plain, declared from (
+      select v.version, v.created_at as "createdAt", v.name, v.subject, v.sender as "from",
+        v.reply_to as "replyTo", v.html, v.plain, v.declared,
         sum(octet_length(v.html)) over (order by v.version desc) - octet_length(v.html) as bytes_before
       from template t join template_version v on v.workspace_id = t.workspace_id and v.template_id = t.id
       where t.workspace_id = ${workspaceId} and ${named(sql, ref)}
     ) v where bytes_before < ${PAGE_BYTES_MAX} order by version desc limit ${most}`;
+}
+
+/** null: there is none, or it is older than those that are kept. */
+export async function findVersion(
+  sql: Sql,
+  workspaceId: string,
+  templateId: string,
+  version: number,
+): Promise<TemplateContent | null> {
+  const [row] = await typed(sql, templateContentRow)`
+    select v.name, v.subject, v.sender as "from", v.reply_to as "replyTo", v.html, v.plain, v.variables,
+      v.declared
+    from template_version v
+    where v.workspace_id = ${workspaceId} and v.template_id = ${templateId} and v.version = ${version}`;
+  return row ?? null;
 }
 
 function named(sql: Sql | Tx, ref: string) {
