@@ -99,14 +99,8 @@ function Actions({
   ask(what: Asked): void;
   onDone(): Promise<unknown>;
 }) {
-  const { status, to, cc, bcc } = email;
-  const retry = async () => {
-    const destinations = new Set(
-      [...to, ...cc, ...bcc].map((address) => address.split("@").at(-1)?.replace(">", "")),
-    );
-    for (const destination of destinations) await call("POST", "queue/retry", { destination });
-    await onDone();
-  };
+  const { id, status } = email;
+  const retry = () => call("POST", `emails/${id}/retry`).then(onDone);
   return (
     <>
       {status === "deferred" && <Do name="Retry now" isPrimary act={retry} />}

@@ -163,6 +163,7 @@ function Find() {
   );
 }
 
+type Sending = { domain: string; in_flight: number; delivered_per_minute: number };
 type WholeQueueAnswer = {
   bags: { in_line: number; held_back: number; leased: number };
   emails: { in_bags: number; in_flight: number; scheduled: number; waiting: number; deferred: number };
@@ -179,6 +180,8 @@ type WholeQueueAnswer = {
     reason: string | null;
     waiting: number;
   }[];
+  /** To the busiest domains. */
+  sending: Sending[];
 };
 
 function WholeQueue() {
@@ -186,7 +189,7 @@ function WholeQueue() {
   const [asked, ask] = useState<OperatorAsked | null>(null);
   if (!data) return error ? <Refusal error={error} /> : <Skeleton />;
   const retry = (destination: string | null) =>
-    call("POST", "operator/queue/retry", destination ? { destination } : {}).then(reload);
+    call("POST", "operator/queue/retry", { destination }).then(reload);
   return (
     <>
       {data.holds.length > 0 && <Holds holds={data.holds} isOperator onDone={reload} />}
@@ -195,6 +198,22 @@ function WholeQueue() {
         {count(data.emails.deferred)} deferred, {count(data.emails.waiting)} wait for a cap,{" "}
         {count(data.emails.scheduled)} scheduled.
       </p>
+      {data.sending.length > 0 && (
+        <Table
+          label="Being sent"
+          rows={data.sending}
+          keyOf={({ domain }) => domain}
+          columns={[
+            { name: "Being sent to", cell: ({ domain }) => <Host name={domain} /> },
+            { name: "In flight", numeric: true, cell: ({ in_flight }) => count(in_flight) },
+            {
+              name: "Delivered a minute",
+              numeric: true,
+              cell: ({ delivered_per_minute }) => count(delivered_per_minute),
+            },
+          ]}
+        />
+      )}
       <Table
         label="Destinations"
         rows={data.destinations}

@@ -192,16 +192,17 @@ function columnsFor(
       name: "Actions",
       unnamed: true,
       numeric: true,
-      cell: ({ domain }) =>
-        domain !== null && (
-          <div class="row-actions">
-            <Do name="Retry" act={() => call("POST", "queue/retry", { destination: domain }).then(reload)} />
+      cell: ({ domain }) => (
+        <div class="row-actions">
+          <Do name="Retry" act={() => call("POST", "queue/retry", { destination: domain }).then(reload)} />
+          {domain !== null && (
             <button type="button" onClick={() => ask({ what: "cancel", destination: domain })}>
               Cancel
             </button>
-            {isOperator && <OperatorButtons destination={domain} ask={ask} />}
-          </div>
-        ),
+          )}
+          {domain !== null && isOperator && <OperatorButtons destination={domain} ask={ask} />}
+        </div>
+      ),
     },
   ];
 }

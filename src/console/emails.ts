@@ -4,6 +4,7 @@ import { isUuid } from "../ids.ts";
 import { compose } from "../message/compose.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { readAttachments } from "../record/mail/attachments.ts";
+import { makeDue } from "../record/mail/due.ts";
 import { mailboxesOf, messageIdOf } from "../record/mail/emails.ts";
 import { findEmail, type WholeEmail } from "../record/mail/read.ts";
 import { reasonOf } from "../rules/reason.ts";
@@ -32,6 +33,10 @@ export function emailCalls(parts: EmailCallParts): ConsoleCall[] {
     workspaceCall({
       ...{ method: "POST", path: "emails/{id}/again", roles: EVERYONE },
       handle: (visit) => again(parts, visit),
+    }),
+    workspaceCall({
+      ...{ method: "POST", path: "emails/{id}/retry", roles: EVERYONE },
+      handle: (visit) => retry(parts, visit),
     }),
   ];
 }
@@ -72,6 +77,19 @@ async function why({ sql }: EmailCallParts, visit: VisitOf<KnownWorkspace>): Pro
   const sentence = reasonOf(email, history, visit.now) ?? `The e-mail is ${status}.`;
   const earliest_at = nextAttemptAt?.toISOString() ?? null;
   return { status: 200, body: { object: "why", id, status, sentence, earliest_at } };
+}
+
+/** This one alone: others to its receivers wait as before. */
+async function retry({ sql }: EmailCallParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+  const { id, status } = await emailOf(sql, visit);
+  if ((await makeDue(sql, [{ workspaceId: visit.workspace.id, emailId: id }], new Date(visit.now))) === 0)
+    throw deny(
+      "validation_error",
+      status === "deferred"
+        ? "The e-mail is being tried now."
+        : `The e-mail is ${status}: nothing is to be retried.`,
+    );
+  return { status: 200, body: { object: "email", id } };
 }
 
 /** The same to the same recipients, as a new e-mail that counts as one. */

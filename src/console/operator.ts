@@ -3,7 +3,6 @@
  * contacts.
  */
 import Type from "typebox";
-import { parseMailbox } from "../address.ts";
 import type { Keyring } from "../admission/keyring.ts";
 import { HOUR_MS } from "../clock.ts";
 import { isUuid } from "../ids.ts";
@@ -17,7 +16,7 @@ import { findWorkspace, pageOfWorkspaces, type WorkspaceItem } from "../record/w
 import { reasonOf } from "../rules/reason.ts";
 import { type ConsoleCall, operatorCall } from "./calls.ts";
 import { pageIn, pageOfRows, wholeList } from "./pages.ts";
-import { DestinationName, destinationIn, type SendingFigures } from "./queue.ts";
+import { AnyDestination, DestinationName, destinationIn, named, type SendingFigures } from "./queue.ts";
 import { type ConsoleAnswer, deny } from "./refusal.ts";
 
 const HELD_MAX = 100_000;
@@ -29,7 +28,6 @@ const Reason = Type.Optional(Type.String({ minLength: 1, maxLength: 300 }));
 const Reasoned = Type.Object({ reason: Reason }, closed);
 const Wanted = Type.Object({ what: Type.String({ minLength: 1, maxLength: 1_000 }) }, closed);
 const Destination = Type.Object({ destination: DestinationName }, closed);
-const AnyDestination = Type.Object({ destination: Type.Optional(DestinationName) }, closed);
 const HeldDestination = Type.Object(
   {
     destination: DestinationName,
@@ -93,7 +91,7 @@ function queueChanges(sql: Sql): ConsoleCall[] {
       async handle({ body, now }) {
         const { hours, reason = "suspended by an operator" } = body;
         const until = hours === undefined ? null : new Date(now + hours * HOUR_MS);
-        const hold = { destination: named(body), until, reason };
+        const hold = { destination: named(body.destination), until, reason };
         await suspendDestination(sql, hold, new Date(now));
         return { status: 200, body: { object: "queue", ...hold }, detail: hold };
       },
@@ -101,7 +99,7 @@ function queueChanges(sql: Sql): ConsoleCall[] {
     operatorCall({
       ...{ method: "POST", path: "operator/queue/resume", body: Destination },
       async handle({ body }) {
-        const destination = named(body);
+        const destination = named(body.destination);
         if ((await resumeDestination(sql, destination)) === 0)
           throw deny("not_found", `${destination} is not suspended.`);
         return {
@@ -123,22 +121,12 @@ function queueChanges(sql: Sql): ConsoleCall[] {
       ...{ method: "POST", path: "operator/queue/bounce", body: BouncedDestination },
       async handle({ body, now }) {
         const { reason = "bounced by an operator" } = body;
-        const destination = named(body);
+        const destination = named(body.destination);
         const bounced = await bounceDeferred(sql, destination, reason, new Date(now));
         return { status: 200, body: { object: "queue", bounced }, detail: { destination, bounced } };
       },
     }),
   ];
-}
-
-/** A domain as mail is kept under; other names are those of providers, and `smarthost`. */
-function named(body: { destination: string }): string {
-  const name = destinationIn(body) ?? "";
-  if (!name.includes(".")) return name;
-  const domain = parseMailbox(`x@${name}`)?.domain;
-  if (domain === undefined)
-    throw deny("validation_error", `${name} is not a domain. Write one such as example.com.`);
-  return domain;
 }
 
 function show({ id, name, plan, handle, createdAt, members, ...state }: WorkspaceItem) {

@@ -1,17 +1,19 @@
 /** Mail of a workspace that has not gone, by where it wants to go; and trying it again, or giving it up. */
 import Type from "typebox";
+import { parseMailbox } from "../address.ts";
 import type { Sql } from "../record/db/connect.ts";
-import { cancelDeferred, retryDeferred, viewQueueOf } from "../record/mail/queueview.ts";
+import { cancelDeferred, NO_DOMAIN, retryDeferred, viewQueueOf } from "../record/mail/queueview.ts";
 import { mailNotGone } from "../record/workspaces/suspension.ts";
 import { type ConsoleCall, EVERYONE, type KnownWorkspace, type VisitOf, workspaceCall } from "./calls.ts";
-import type { ConsoleAnswer } from "./refusal.ts";
+import { type ConsoleAnswer, deny } from "./refusal.ts";
 
 /** So many e-mails are counted, and no more. */
 const COUNTED_MAX = 100_000;
 
 export const DestinationName = Type.String({ minLength: 1, maxLength: 253 });
-const Destination = Type.Object(
-  { destination: Type.Optional(DestinationName) },
+/** null: what waits for no domain, but for the smarthost. Without it, all. */
+export const AnyDestination = Type.Object(
+  { destination: Type.Optional(Type.Union([DestinationName, Type.Null()])) },
   { additionalProperties: false },
 );
 
@@ -29,7 +31,7 @@ export function queueCalls(parts: QueueParts): ConsoleCall[] {
   return [
     workspaceCall({ method: "GET", path: "queue", roles: EVERYONE, handle: (visit) => show(parts, visit) }),
     workspaceCall({
-      ...{ method: "POST", path: "queue/retry", roles: EVERYONE, body: Destination },
+      ...{ method: "POST", path: "queue/retry", roles: EVERYONE, body: AnyDestination },
       async handle({ workspace, body, now }) {
         const chosen = { workspaceId: workspace.id, destination: destinationIn(body) };
         const retried = await retryDeferred(sql, chosen, new Date(now));
@@ -37,7 +39,7 @@ export function queueCalls(parts: QueueParts): ConsoleCall[] {
       },
     }),
     workspaceCall({
-      ...{ method: "POST", path: "queue/cancel", roles: EVERYONE, body: Destination },
+      ...{ method: "POST", path: "queue/cancel", roles: EVERYONE, body: AnyDestination },
       async handle({ workspace, body, now }) {
         const destination = destinationIn(body);
         const canceled = await cancelDeferred(sql, workspace.id, destination, new Date(now));
@@ -47,8 +49,19 @@ export function queueCalls(parts: QueueParts): ConsoleCall[] {
   ];
 }
 
-export function destinationIn({ destination }: { destination?: string }): string | null {
-  return destination?.trim().toLowerCase() ?? null;
+export function destinationIn({ destination }: { destination?: string | null }): string | null {
+  if (destination === undefined) return null;
+  return destination === null ? NO_DOMAIN : named(destination);
+}
+
+/** A domain as mail is kept under; other names are those of providers, and `smarthost`. */
+export function named(destination: string): string {
+  const name = destination.trim().toLowerCase();
+  if (!name.includes(".")) return name;
+  const domain = parseMailbox(`x@${name}`)?.domain;
+  if (domain === undefined)
+    throw deny("validation_error", `${name} is not a domain. Write one such as example.com.`);
+  return domain;
 }
 
 /** How much others send to a domain is for operators alone. */

@@ -35,7 +35,10 @@ const Rendered = Type.Object(
   { additionalProperties: false },
 );
 
-const Restored = Type.Object({ version: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) }, { additionalProperties: false });
+const Restored = Type.Object(
+  { version: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) },
+  { additionalProperties: false },
+);
 
 export type TemplateCallParts = { sql: Sql; frames: Frames };
 

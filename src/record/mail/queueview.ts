@@ -124,8 +124,10 @@ function hasEnd(sql: Sql) {
 }
 
 /**
- * Of one workspace, and to one destination (a domain, or what is suspended under another name); null: any.
+ * Of one workspace, and to one destination (a domain, or what is suspended under another name, or
+ * `NO_DOMAIN`: rows without one); null: any.
  */
+export const NO_DOMAIN = "";
 export type Deferred = { workspaceId: string | null; destination: string | null };
 
 /** E-mails per transaction, so that locks are held briefly. */
@@ -177,7 +179,8 @@ async function forAll(
       select workspace_id as "workspaceId", email_id as "emailId" from due
       where why = 'deferred' and (workspace_id, email_id) > (${after.workspaceId}, ${after.emailId})
         and (${workspaceId}::uuid is null or workspace_id = ${workspaceId})
-        and (${destination}::text is null or domain = ${destination} or held_by = ${destination})
+        and (${destination}::text is null or domain = ${destination} or held_by = ${destination}
+          or (${destination} = ${NO_DOMAIN} and domain is null))
       order by workspace_id, email_id limit ${DEFERRED_MAX}`;
     if (some.length > 0) changed += await change(some);
     if (some.length < DEFERRED_MAX) return changed;
