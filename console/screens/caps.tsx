@@ -5,11 +5,11 @@ import { Badge, Card, Empty, Facts, Meter, Refusal, Screen, Skeleton, Tabs, Time
 import { Chart } from "../parts/chart.tsx";
 import { Diff } from "../parts/diff.tsx";
 import { objectIn } from "../parts/editor.tsx";
-import { Area, Dialog, Form, maybe, Text, textOf } from "../parts/form.tsx";
+import { Area, Check, Dialog, Form, maybe, Text, textOf } from "../parts/form.tsx";
 import { Table } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
 import { useConsole } from "../session.ts";
-import { capital, count, counted, fullTime, plain, withFullTimes } from "../words.ts";
+import { capital, count, counted, fullTime, withFullTimes } from "../words.ts";
 
 type Cap = { used: number; limit: number; grown: number };
 type Change = {
@@ -38,6 +38,7 @@ type Override = {
   minimum: number | null;
   maximum: number | null;
   fixed: number | null;
+  fixedHour: number | null;
   until: number | null;
   by: string;
   reason: string;
@@ -113,7 +114,9 @@ export function CapsScreen() {
           </Card>
         </>
       )}
-      {isSetting && <SetOverride onDone={reload} onClose={() => setSetting(false)} />}
+      {isSetting && data && (
+        <SetOverride now={data.override} onDone={reload} onClose={() => setSetting(false)} />
+      )}
     </Screen>
   );
 }
@@ -170,9 +173,10 @@ function State({ level, override, hears_reports, policy_version, why }: Caps) {
   );
 }
 
-function sayOverride({ minimum, maximum, fixed, until }: Override): string {
+function sayOverride({ minimum, maximum, fixed, fixedHour, until }: Override): string {
   const parts = [
     fixed !== null && `exactly ${count(fixed)} a day`,
+    fixedHour !== null && `exactly ${count(fixedHour)} an hour`,
     minimum !== null && `at least ${count(minimum)} a day`,
     maximum !== null && `at most ${count(maximum)} a day`,
     until !== null && `until ${fullTime(until)}`,
@@ -460,36 +464,79 @@ function Shadow({ inForce, shadow }: { inForce: string; shadow: ShadowAnswer }) 
   );
 }
 
-function SetOverride({ onDone, onClose }: { onDone(): Promise<unknown>; onClose(): void }) {
+/** What is set replaces what was: the form begins with that, so that nothing gets lost unseen. */
+function SetOverride({
+  now,
+  onDone,
+  onClose,
+}: {
+  now: Override | null;
+  onDone(): Promise<unknown>;
+  onClose(): void;
+}) {
   const { workspace } = useConsole();
-  const path = `operator/caps/${workspace?.id}`;
+  const [ends, setEnds] = useState(false);
   const set = async (fields: FormData) => {
-    const limits = ["minimum", "maximum", "fixed"].flatMap((name) => {
-      const value = textOf(fields, name);
-      return value === "" ? [] : [[name, Number(value)]];
-    });
-    const until = textOf(fields, "until");
-    const body = {
-      ...Object.fromEntries(limits),
-      ...(until !== "" && { until: new Date(until).toISOString() }),
-    };
     const reason = maybe(fields, "reason");
-    await call("POST", path, limits.length === 0 ? { clear: true, reason } : { ...body, reason });
+    await call(
+      "POST",
+      `operator/caps/${workspace?.id}`,
+      ends ? { clear: true, reason } : { ...limitsIn(fields), reason },
+    );
     await onDone();
     onClose();
   };
   return (
     <Dialog title="Override the policy" onClose={onClose}>
-      <Form button="Set" onSubmit={set}>
-        <p>Without a number, the override that there is ends.</p>
-        <div class="fields-row">
-          {["minimum", "maximum", "fixed"].map((name) => (
-            <Text key={name} label={`${capital(plain(name))} a day`} name={name} type="number" isOptional />
-          ))}
-        </div>
-        <Text label="Until" name="until" type="datetime-local" isOptional hint="Empty: for good." />
+      <Form button={ends ? "End the override" : "Set"} onSubmit={set}>
+        {now && <Check label="End the override that there is" name="clear" onChange={setEnds} />}
+        {!ends && (
+          <>
+            <div class="fields-row">
+              {LIMITS.map(({ name, label, of }) => (
+                <Text
+                  key={name}
+                  {...{ label, name }}
+                  type="number"
+                  value={String((now && of(now)) ?? "")}
+                  isOptional
+                />
+              ))}
+            </div>
+            <Text
+              label="Until"
+              name="until"
+              type="datetime-local"
+              value={now?.until ? localMinute(now.until) : ""}
+              isOptional
+              hint="Empty: for good."
+            />
+          </>
+        )}
         <Text label="Reason" name="reason" hint="Stands in the history." />
       </Form>
     </Dialog>
   );
+}
+
+const LIMITS: { name: string; label: string; of(override: Override): number | null }[] = [
+  { name: "minimum", label: "Minimum a day", of: ({ minimum }) => minimum },
+  { name: "maximum", label: "Maximum a day", of: ({ maximum }) => maximum },
+  { name: "fixed", label: "Fixed a day", of: ({ fixed }) => fixed },
+  { name: "fixed_hour", label: "Fixed an hour", of: ({ fixedHour }) => fixedHour },
+];
+
+function limitsIn(fields: FormData): object {
+  const limits = LIMITS.flatMap(({ name }) => {
+    const value = textOf(fields, name);
+    return value === "" ? [] : [[name, Number(value)]];
+  });
+  if (limits.length === 0) throw new Error("Give one of the numbers at least.");
+  const until = textOf(fields, "until");
+  return { ...Object.fromEntries(limits), ...(until !== "" && { until: new Date(until).toISOString() }) };
+}
+
+/** As a field for times has it: in the time of this computer. */
+function localMinute(at: number): string {
+  return new Date(at - new Date(at).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
