@@ -180,5 +180,6 @@ export function withQuery(path: string, query: Record<string, string | number | 
     ([, value]) => value !== null && value !== undefined && value !== "",
   );
   const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
-  return text === "" ? path : `${path}?${text}`;
+  if (text === "") return path;
+  return `${path}${path.includes("?") ? "&" : "?"}${text}`;
 }

@@ -6,6 +6,7 @@ import { Chart } from "../parts/chart.tsx";
 import { Diff } from "../parts/diff.tsx";
 import { objectIn } from "../parts/editor.tsx";
 import { Area, Check, Dialog, Form, maybe, Text, textOf } from "../parts/form.tsx";
+import { List } from "../parts/list.tsx";
 import { Table } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
 import { useConsole } from "../session.ts";
@@ -22,6 +23,13 @@ type Change = {
   level: string;
   by: string;
   reason: string;
+  counts: Counts | null;
+};
+/** The numbers that decided: of a step the window with its rate, of growth the days that were judged. */
+type Counts = Partial<Record<"days" | "events" | "of" | "at_least" | "limit" | "window_days", number>> & {
+  measure?: "bounce" | "complaint";
+  since?: string;
+  stream?: string;
 };
 type Ahead = { capDay: number; capHour: number; level: string; used: number; reason: string | null };
 type ForecastDay = { day: string; likely: Ahead; most: Ahead };
@@ -108,8 +116,10 @@ export function CapsScreen() {
           <Card>
             <Tabs label="Caps" tabs={TABS} chosen={chosen} onChoose={(tab) => refine({ tab })} />
             {chosen === "forecast" && <Forecast days={data.days} ahead={data.forecast} now={data.cap_day} />}
-            {chosen === "history" && <History changes={data.history} />}
-            {chosen === "evidence" && <Evidence days={data.days} hears={data.hears_reports} />}
+            {chosen === "history" && <History newest={data.history[0]?.id} />}
+            {chosen === "evidence" && (
+              <Evidence days={data.days} hears={data.hears_reports} changes={data.history} />
+            )}
             {chosen === "policy" && <Policy />}
           </Card>
         </>
@@ -270,35 +280,36 @@ export function NextStep() {
   );
 }
 
-function History({ changes }: { changes: readonly Change[] }) {
-  if (changes.length === 0)
-    return (
-      <Empty title="No change yet">
-        <p>Each change of the caps shows here, with the counts that decided it.</p>
-      </Empty>
-    );
+function History({ newest }: { newest: string | undefined }) {
   return (
-    <Table
-      label="Changes"
-      rows={changes}
-      keyOf={({ id, at }) => id ?? at}
+    <List<Change>
+      label="changes"
+      path="caps/history"
+      refreshed={newest}
       columns={[
-        { name: "When", cell: ({ at }) => <Time at={at} /> },
+        { name: "When", cell: ({ at }) => <Time at={at} />, csv: ({ at }) => at },
         {
           name: "A day",
           numeric: true,
           cell: ({ dayBefore, dayAfter }) => <Step before={dayBefore} after={dayAfter} />,
+          csv: ({ dayAfter }) => dayAfter,
         },
         {
           name: "An hour",
           numeric: true,
           wide: true,
           cell: ({ hourBefore, hourAfter }) => <Step before={hourBefore} after={hourAfter} />,
+          csv: ({ hourAfter }) => hourAfter,
         },
-        { name: "Level", wide: true, cell: ({ level }) => capital(level) },
-        { name: "By", wide: true, cell: ({ by }) => by },
-        { name: "Why", cell: ({ reason }) => reason },
+        { name: "Level", wide: true, cell: ({ level }) => capital(level), csv: ({ level }) => level },
+        { name: "By", wide: true, cell: ({ by }) => by, csv: ({ by }) => by },
+        { name: "Why", cell: ({ reason }) => reason, csv: ({ reason }) => reason },
       ]}
+      empty={
+        <Empty title="No change yet">
+          <p>Each change of the caps shows here, with the counts that decided it.</p>
+        </Empty>
+      }
     />
   );
 }
@@ -311,7 +322,46 @@ function Step({ before, after }: { before: number; after: number }) {
   );
 }
 
-function Evidence({ days, hears }: { days: readonly Counted[]; hears: boolean }) {
+/** The windows of mail in which harm was surely too much, at the newest changes. */
+function Windows({ changes }: { changes: readonly Change[] }) {
+  const decided = changes.filter(({ counts }) => counts?.measure !== undefined);
+  if (decided.length === 0) return null;
+  const rate = (share = 0) => `${Number((100 * share).toPrecision(2))}%`;
+  return (
+    <Table
+      label="Windows that decided"
+      rows={decided}
+      keyOf={({ id }) => id}
+      columns={[
+        { name: "Decided", cell: ({ at }) => <Time at={at} /> },
+        {
+          name: "Window",
+          cell: ({ counts }) => (
+            <>
+              {counts?.measure === "bounce" ? "Bounces" : "Complaints"}
+              {counts?.stream && ` of ${counts.stream}`} since {counts?.since && fullTime(counts.since)}
+            </>
+          ),
+        },
+        {
+          name: "Observed",
+          numeric: true,
+          cell: ({ counts }) => {
+            const { events = 0, of = 0 } = counts ?? {};
+            return `${rate(events / Math.max(1, of))}, ${count(events)} of ${count(of)}`;
+          },
+        },
+        { name: "Surely over", numeric: true, cell: ({ counts }) => rate(counts?.at_least) },
+        { name: "Limit", numeric: true, cell: ({ counts }) => rate(counts?.limit) },
+        { name: "Level", wide: true, cell: ({ level }) => capital(level) },
+      ]}
+    />
+  );
+}
+
+type EvidenceProps = { days: readonly Counted[]; hears: boolean; changes: readonly Change[] };
+
+function Evidence({ days, hears, changes }: EvidenceProps) {
   const shown = [...days].reverse().slice(0, 30);
   return (
     <>
@@ -320,6 +370,7 @@ function Evidence({ days, hears }: { days: readonly Counted[]; hears: boolean })
           Only what receivers say during delivery is counted: BOUNCE_DOMAIN is not set.
         </p>
       )}
+      <Windows changes={changes} />
       <Table
         label="Days that the policy judges"
         rows={shown}

@@ -3,7 +3,7 @@ import { call, withQuery } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Empty, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
 import { Check, Choice, Confirm, Dialog, Form, Text, textOf } from "../parts/form.tsx";
-import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
+import { isIn, List, type RowFilter } from "../parts/list.tsx";
 import type { Column } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
 import { useConsole } from "../session.ts";
@@ -32,7 +32,9 @@ const EFFECTS: Record<string, string> = {
 const OWN_CHOICE = "own";
 
 export function KeysScreen() {
-  const { data, error, reload } = useGet<Keys>("keys");
+  const { data, error } = useGet<Keys>("keys?limit=1");
+  const [changes, setChanges] = useState(0);
+  const reload = async () => setChanges((before) => before + 1);
   const { query } = usePlace();
   const [revoking, setRevoking] = useState<Key | null>(null);
   /** A dialog that is open stays, to be told what has changed meanwhile. */
@@ -40,7 +42,6 @@ export function KeysScreen() {
   mayOpen.current ||= data?.may_manage ?? false;
   const isCreating = query.has("new") && mayOpen.current;
   const isAll = query.get("show") === "all";
-  const shown = data?.data.filter(({ revoked_at }) => isAll || revoked_at === null) ?? [];
   const create = (
     <button type="button" class="primary" disabled={!data?.may_manage} onClick={() => refine({ new: "1" })}>
       Create API key
@@ -68,17 +69,17 @@ export function KeysScreen() {
           />
         </div>
       )}
-      {shown.length > 0 && (
-        <ShortList
+      {data && (
+        <List<Key>
           label="API keys"
-          filters={filtersFor(data?.permissions ?? [])}
-          columns={columnsFor(data?.may_manage ?? false, setRevoking)}
-          rows={shown}
-          keyOf={({ id }) => id}
+          path={isAll ? "keys" : "keys?revoked=false"}
+          rowFilters={filtersFor(data.permissions)}
+          columns={columnsFor(data.may_manage, setRevoking)}
+          refreshed={changes}
+          empty={<NoKeys />}
         />
       )}
-      {data && shown.length === 0 && <NoKeys />}
-      {data && shown.length > 0 && <Rotation />}
+      {data && data.data.length > 0 && <Rotation />}
       {isCreating && data && (
         <CreateKey keys={data} onCreated={reload} onClose={() => refine({ new: null })} />
       )}

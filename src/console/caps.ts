@@ -34,7 +34,7 @@ import {
   type VisitOf,
   workspaceCall,
 } from "./calls.ts";
-import { wholeList } from "./pages.ts";
+import { pageIn, pageOfRows, wholeList } from "./pages.ts";
 import { type ConsoleAnswer, deny } from "./refusal.ts";
 
 const HISTORY_SHOWN = 50;
@@ -85,6 +85,15 @@ export function capCalls(parts: CapParts): ConsoleCall[] {
   const shared = { roles: EVERYONE } as const;
   return [
     workspaceCall({ ...shared, method: "GET", path: "caps", handle: (visit) => show(parts, visit) }),
+    workspaceCall({
+      ...{ ...shared, method: "GET", path: "caps/history" },
+      async handle({ workspace, query }) {
+        const page = pageIn(query);
+        const span = { from: null, to: null, after: page.after };
+        const rows = await listCapChanges(parts.lists(), workspace.id, page.limit + 1, span);
+        return pageOfRows(rows, page, (change) => ({ object: "cap_change", ...change }));
+      },
+    }),
     workspaceCall({
       ...{ ...shared, method: "POST", path: "caps/replay", body: Replayed, changesNothing: true },
       handle: (visit) => replayed(parts, visit),

@@ -10,7 +10,7 @@ import { isUuid } from "../ids.ts";
 import { keysOf } from "../names.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { cancelScheduled, countScheduled } from "../record/mail/change.ts";
-import { type ApiKey, listKeys } from "../record/workspaces/keys.ts";
+import { type ApiKey, listKeys, pageOfKeys } from "../record/workspaces/keys.ts";
 import { TRANSACTIONAL } from "../rules/stream.ts";
 import {
   type ConsoleCall,
@@ -20,6 +20,7 @@ import {
   type VisitOf,
   workspaceCall,
 } from "./calls.ts";
+import { pageIn, pageOfRows } from "./pages.ts";
 import { type ConsoleAnswer, type ConsoleRefusal, type ConsoleRefusalName, deny } from "./refusal.ts";
 
 /** So many are counted, and no more. */
@@ -57,12 +58,17 @@ export function keyCalls(parts: KeyParts): ConsoleCall[] {
   ];
 }
 
-async function list({ sql }: KeyParts, { workspace }: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
-  const keys = await listKeys(sql, workspace.id);
+async function list(
+  { sql }: KeyParts,
+  { workspace, query }: VisitOf<KnownWorkspace>,
+): Promise<ConsoleAnswer> {
+  const page = pageIn(query);
+  const revoked = query.get("revoked") !== "false";
+  const { body } = pageOfRows(await pageOfKeys(sql, workspace.id, { ...page, revoked }), page, show);
   return {
     status: 200,
     body: {
-      ...{ object: "list", data: keys.map(show), has_more: false, next_cursor: null },
+      ...(body as object),
       presets: PRESET_IDS.map((id) => ({ id, ...PRESETS[id] })),
       permissions: PERMISSIONS,
       may_manage: MANAGERS.includes(workspace.role),

@@ -429,6 +429,7 @@ export async function insertCapChange(
 }
 
 const capChangeRow = {
+  id: text,
   at: timestamp,
   dayBefore: integer,
   dayAfter: integer,
@@ -446,22 +447,22 @@ export type CapChangeRow = RowOf<typeof capChangeRow>;
 
 export type TimeSpan = { from: Date | null; to: Date | null };
 
-/** Newest first, from `from` on, before `to`. */
+/** Newest first, from `from` on, before `to`; `after`: older than the one with this id. */
 export async function listCapChanges(
   sql: Sql,
   workspaceId: string,
   most: number,
-  { from, to }: TimeSpan = { from: null, to: null },
+  { from, to, after = null }: TimeSpan & { after?: string | null } = { from: null, to: null },
 ): Promise<CapChangeRow[]> {
   return typed(sql, capChangeRow)`
-    select at, day_before as "dayBefore", day_after as "dayAfter", hour_before as "hourBefore",
+    select id, at, day_before as "dayBefore", day_after as "dayAfter", hour_before as "hourBefore",
       hour_after as "hourAfter",
            level, reason, counts, policy_version as "policyVersion", changed_by as by,
            (select max(p.version) from cap_policy p where p.digest = c.policy_version
              and p.applied_at <= c.at) as version
     from cap_change c
     where workspace_id = ${workspaceId} and (${from}::timestamptz is null or at >= ${from})
-      and (${to}::timestamptz is null or at < ${to})
+      and (${to}::timestamptz is null or at < ${to}) and (${after}::uuid is null or id < ${after})
     order by id desc limit ${most}`;
 }
 

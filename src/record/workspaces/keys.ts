@@ -141,6 +141,20 @@ export async function listKeys(sql: Sql, workspaceId: string): Promise<ApiKey[]>
     from api_key where workspace_id = ${workspaceId} order by id desc`;
 }
 
+/** Newest first: a page and one more row. */
+export async function pageOfKeys(
+  sql: Sql,
+  workspaceId: string,
+  { after, limit, revoked }: { after: string | null; limit: number; revoked: boolean },
+): Promise<ApiKey[]> {
+  return typed(sql, apiKeyRow)`
+    select id, name, shown, permissions, audience_ids as "audienceIds", stream, created_at as "createdAt",
+           revoked_at as "revokedAt", last_used_at as "lastUsedAt"
+    from api_key where workspace_id = ${workspaceId} and (${after}::uuid is null or id < ${after})
+      and (${revoked} or revoked_at is null)
+    order by id desc limit ${limit + 1}`;
+}
+
 export async function markRevoked(sql: Sql, workspaceId: string, id: string, now: Date): Promise<number> {
   return sql.begin(async (tx) => {
     const [workspace] = await typed(tx, { version: integer })`
