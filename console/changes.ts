@@ -22,6 +22,8 @@ const OF_WORKSPACES: Record<string, string> = {
   "POST queue/retry": "retried deferred mail",
   "POST queue/cancel": "canceled deferred mail",
   "POST emails/{id}/again": "sent an e-mail again",
+  "POST emails/{id}/retry": "retried an e-mail",
+  "POST templates/{id}/restore": "restored a template",
   "POST contacts/import": "imported contacts",
 };
 

@@ -1,4 +1,4 @@
-/** A run keeps the version that it began with: its screen draws it on that one, whatever the automation became. */
+/** A run keeps the version that it began with, and its screen draws it on that one. */
 import { expect } from "vitest";
 import { inChromium, openConsole, sceneOf } from "../rig/page.ts";
 

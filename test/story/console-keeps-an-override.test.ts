@@ -1,4 +1,4 @@
-/** An operator sees all numbers of an override, changes one without losing the others, and ends it on purpose. */
+/** An operator sees all numbers of an override, and changes one without losing the others. */
 import { expect } from "vitest";
 import { inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";
 import { person } from "../rig/people.ts";

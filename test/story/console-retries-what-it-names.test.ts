@@ -1,4 +1,4 @@
-/** What a button of the console retries is what it stands beside: one e-mail, a domain, or the smarthost's mail. */
+/** A button of the console retries what it stands beside: an e-mail, a domain, or the smarthost's mail. */
 import { expect } from "vitest";
 import { keyspace } from "../../src/redis/keyspace.ts";
 import { inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";

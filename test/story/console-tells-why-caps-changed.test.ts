@@ -1,4 +1,4 @@
-/** Changes of the caps go back page by page, and the window of mail that decided one is shown with its rate. */
+/** Changes of the caps go back page by page; the window of mail that decided one is shown with its rate. */
 import { expect } from "vitest";
 import { insertCapChange } from "../../src/record/workspaces/caps.ts";
 import { inChromium, openConsole, sceneOf } from "../rig/page.ts";

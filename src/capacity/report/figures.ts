@@ -139,7 +139,7 @@ function evidenceChart({ shown, watched }: StudyResult, days: number, width: num
   };
 }
 
-/** More points than pixels are not seen: of the hours that fall together the one with most evidence is drawn. */
+/** More points than pixels are not seen: of hours that fall together the one with most evidence is drawn. */
 function highest(watched: StudyResult["watched"], measure: Measure, most: number): Point[] {
   const together = Math.ceil(watched.length / most);
   const points: Point[] = [];

@@ -36,7 +36,7 @@ export function readableStudy(found: Study) {
   };
 }
 
-/** `differs`: by how much the second policy surely differs from the first; null: nothing shows that it does. */
+/** `differs`: by how much the second policy surely differs from the first; null: nothing shows it. */
 function toldMeasures(outcomes: readonly StudyResult[]) {
   const difference = outcomes[1]?.difference;
   return MEASURE_NAMES.filter(
