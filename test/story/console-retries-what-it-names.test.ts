@@ -74,7 +74,11 @@ inChromium(
       await deferred(neighbour, "bob@slow.example", "slow.example"),
     ];
     const sending = { domain: "busy.example", inFlight: 7, perMinute: 42, refusals: [] };
-    await engine.redis.hset(keyspace.figures(), "w", JSON.stringify({ at: Date.now() + 60_000, domains: [sending] }));
+    await engine.redis.hset(
+      keyspace.figures(),
+      "w",
+      JSON.stringify({ at: Date.now() + 60_000, domains: [sending] }),
+    );
     const { email, id } = await person(engine.sql, own.id);
     await engine.sql`update account set is_operator = true where id = ${id}`;
     const page = await chromium.page();
