@@ -28,6 +28,8 @@ export const LEASE_SECONDS = 20;
 /** A holder that has not been able to renew for so long starts no message any more. */
 export const FRESH_SECONDS = 10;
 const HEARD_LOOK_MS = 100;
+/** The answer to a renewal that is written has still to arrive. */
+const HEARD_AFTER_MS = 250;
 
 export type BagKey = { workspaceId: string; id: string; generation: number };
 export type HeldBag = BagKey & { token: string };
@@ -229,9 +231,10 @@ export async function untilHeard(sql: Sql, workspaceId: string): Promise<void> {
         and lease_until < ${at}::text::timestamptz + make_interval(secs => ${LEASE_SECONDS})
         and lease_until > now() + make_interval(secs => ${LEASE_SECONDS - FRESH_SECONDS})
       limit 1`;
-    if (!unheard || performance.now() > until) return;
+    if (!unheard || performance.now() > until) break;
     await new Promise((resolve) => setTimeout(resolve, HEARD_LOOK_MS));
   }
+  await new Promise((resolve) => setTimeout(resolve, HEARD_AFTER_MS));
 }
 
 /** Gives bags back unfinished, which is no sign against them: another generation may be queued at once. */
