@@ -5,7 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { dirname, join, posix } from "node:path";
 import { rolldown } from "rolldown";
 
 /** Each with the paths that the engine imports of it. */
@@ -45,14 +45,18 @@ async function build(sources) {
     await writeFile(join(fresh, name), text);
   }
   await rm(FOLDER, { recursive: true, force: true });
-  await rename(fresh, FOLDER);
+  await rename(fresh, FOLDER).catch(async (error) => {
+    await rm(fresh, { recursive: true });
+    // somebody else builds the same
+    if (!["ENOTEMPTY", "EEXIST"].includes(error.code)) throw error;
+  });
 }
 
 /** What several of them use is in a file of its own, so that each class is there once. */
 async function bundles() {
   const input = {};
   for (const [name, paths] of Object.entries(LIBRARIES))
-    for (const path of paths) input[join(name, fileOf(path))] = `${ENTRY}${join(name, path)}`;
+    for (const path of paths) input[posix.join(name, fileOf(path))] = `${ENTRY}${posix.join(name, path)}`;
   const plugin = {
     name: "entries",
     resolveId: (id) => (id.startsWith(ENTRY) ? id : null),

@@ -206,15 +206,14 @@ export class Keyring {
     for (const key of revoked) await this.#mark(key);
   }
 
-  /**
-   * Of a workspace that is about to arrive: keys that were revoked elsewhere may be known here from an
-   * earlier stay.
-   */
-  async welcome(workspaceId: string, handle: string): Promise<void> {
+  /** What a cell marks of a workspace that is about to arrive: it may know the keys from an earlier stay. */
+  revokedLately(workspaceId: string): Promise<string[]> {
     const { sql, clock } = this.#parts;
-    const since = new Date(clock.now() - REVOKED_MARK_LIVES_MS);
-    const revoked = await revokedOf(sql, workspaceId, since);
-    await Promise.all(revoked.map((hash) => this.#mark({ handle, hash })));
+    return revokedOf(sql, workspaceId, new Date(clock.now() - REVOKED_MARK_LIVES_MS));
+  }
+
+  async noteRevoked(handle: string, hashes: readonly string[]): Promise<void> {
+    await Promise.all(hashes.map((hash) => this.#mark({ handle, hash })));
   }
 
   async #mark({ handle, hash }: { handle: string; hash: string }): Promise<void> {

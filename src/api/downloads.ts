@@ -22,9 +22,10 @@ export class Downloads {
   #reads = 0;
   readonly #waiting: (() => void)[] = [];
 
-  /** Whether there is room for another. */
+  /** Whether there is room for another, and somebody who reads it. */
   begin(exchange: Exchange, workspaceId: string): boolean {
-    if (!this.#budget.take(workspaceId, BYTES_AT_FIRST)) return false;
+    // nobody would say when it is over
+    if (exchange.isGone || !this.#budget.take(workspaceId, BYTES_AT_FIRST)) return false;
     const download = { workspaceId, bytes: BYTES_AT_FIRST };
     const over = () => {
       clearTimeout(timer);

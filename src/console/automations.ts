@@ -50,15 +50,16 @@ async function flow(sql: Sql, { workspace, params, query }: VisitOf<KnownWorkspa
 /** Runs keep the version that they began with: theirs may be an old one. */
 async function documentOf(sql: Sql, { workspace, params }: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
   const [id = "", text = ""] = params;
-  const key = { workspaceId: workspace.id, automationId: id.toLowerCase(), version: versionIn(text) };
-  const [written] = isUuid(id) ? await readDocuments(sql, [key]) : [];
+  const key = { workspaceId: workspace.id, automationId: id.toLowerCase(), version: Number(text) };
+  const [written] = isUuid(id) && VERSION.test(text) ? await readDocuments(sql, [key]) : [];
   if (!written) throw deny("not_found", "There is no automation with this id, or it has no such version.");
   const { version, document } = written;
   return { status: 200, body: { object: "automation_version", id: key.automationId, version, document } };
 }
 
+const VERSION = /^[1-9]\d{0,8}$/;
+
 function versionIn(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text))
-    throw deny("invalid_parameter", "`version` must be a whole number from 1 on.");
+  if (!VERSION.test(text)) throw deny("invalid_parameter", "`version` must be a whole number from 1 on.");
   return Number(text);
 }

@@ -269,7 +269,7 @@ export class Mover {
     }
     // before the pause: Redis may be slow
     await forgetIn(target, handle, stays);
-    await target.keyring.welcome(workspaceId, handle);
+    await noteRevokedIn(target, workspaceId, handle, stays);
     await catchUp(source.sql, target.sql, tables, run);
     await drain(source.sql, workspaceId);
     await handOver(source.sql, target.sql, tables, { ...run, cell: target.name }, pauses);
@@ -287,13 +287,9 @@ export class Mover {
   ): Promise<void> {
     const move = await findMove(target.sql, workspaceId);
     if (move?.state !== "arriving") return;
-    if (isResumed)
-      await forgetIn(
-        target,
-        move.handle,
-        `The workspace has left ${source.name}, and nobody serves it until Redis is back and the command has run again.`,
-      );
-    await target.keyring.welcome(workspaceId, move.handle);
+    const otherwise = `The workspace has left ${source.name}, and nobody serves it until Redis is back and the command has run again.`;
+    if (isResumed) await forgetIn(target, move.handle, otherwise);
+    await noteRevokedIn(target, workspaceId, move.handle, otherwise);
     await arrive(target.sql, workspaceId);
   }
 
@@ -354,13 +350,23 @@ async function sameTables(source: MovingCell, target: MovingCell): Promise<reado
  * Redis of the new cell counts anew. Without it nobody would be served there, so it is asked before the
  * switch, too. `otherwise`: where the workspace is when Redis is away, and what to do.
  */
-async function forgetIn(
-  { name, reservations }: MovingCell,
+function forgetIn(cell: MovingCell, handle: string, otherwise: string): Promise<void> {
+  return redisOf(cell, cell.reservations.forget(handle), otherwise);
+}
+
+async function noteRevokedIn(
+  cell: MovingCell,
+  workspaceId: string,
   handle: string,
   otherwise: string,
 ): Promise<void> {
+  const revoked = await cell.keyring.revokedLately(workspaceId);
+  return redisOf(cell, cell.keyring.noteRevoked(handle, revoked), otherwise);
+}
+
+async function redisOf({ name }: MovingCell, asked: Promise<unknown>, otherwise: string): Promise<void> {
   try {
-    await reservations.forget(handle);
+    await asked;
   } catch (error) {
     throw new MoveError(`Redis of ${name} cannot be used (${messageOf(error)}). ${otherwise}`, {
       cause: error,
