@@ -57,6 +57,11 @@ test("the alerts, each with a sentence that says what to do", () => {
   const alerts = rules.split(/^ {6}- alert: /m).slice(1);
   expect(alerts.length).toBeGreaterThan(10);
   for (const alert of alerts) expect(alert).toMatch(/\n {10}runbook: "?\S+ .{20,}\."?\n/);
+  const cases = read("ops/prometheus/postrider.test.yml");
+  const untested = alerts
+    .map((alert) => alert.slice(0, alert.indexOf("\n")))
+    .filter((name) => !cases.includes(name));
+  expect(untested).toEqual([]);
 });
 
 test("the docs name what exists, and explain all of it", () => {
