@@ -39,7 +39,7 @@ const FIELDS_OF_ITEMS = [
   "schema key type fallback_value", // definitions
   "region capabilities open_tracking click_tracking", // domains
   "endpoint method response_status user_agent duration_ms request_id", // requests
-  "contact_email started_at next_step_at completed_at counts", // runs and imports
+  "contact_email version started_at next_step_at completed_at counts", // runs and imports
   "origin scope evidence source_id", // suppressions
   "sequence data types events event_type event_types event_id http_status_code response error", // webhooks
 ];

@@ -38,7 +38,8 @@ async function askReset(email: string): Promise<void> {
 async function usedUp(): Promise<TestWorkspace> {
   const ws = await engine.workspace("pro", { cap_hour: 50, cap_day: 50, emails_per_month: 50 });
   const batch = Array.from({ length: 50 }, (_, n) => mail({ to: `fill${n}@example.net` }));
-  expect((await ws.client.post("/emails/batch", batch)).status).toBe(200);
+  const sent = new Set((await ws.client.send(batch)).map((id) => `${id}@example.com`));
+  await stage.sink.ledger.received(sent.size, ({ messageId }) => sent.has(messageId));
   expect((await ws.client.post("/emails", mail())).status).toBe(429);
   return ws;
 }
