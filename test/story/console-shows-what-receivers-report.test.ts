@@ -50,7 +50,7 @@ async function isReportedAndUndone(
   await page.getByRole("link", { name: `Is ${to} suppressed?` }).click();
   await page.getByText(`${to} is suppressed`).waitFor();
   const row = page.getByRole("row").filter({ hasText: to });
-  await row.getByText(evidence).waitFor();
+  await row.getByText(evidence).filter({ visible: true }).waitFor();
   await page.getByRole("button", { name: `Undo the suppression of ${to}` }).click();
   await page.getByRole("button", { name: "Undo the suppression", exact: true }).click();
   await row.waitFor({ state: "detached" });
