@@ -18,6 +18,7 @@ const RANKS = [
     "clock",
     "address",
     "turn",
+    "atonce",
     "schemafault",
     "meter",
     "trace",

@@ -6,6 +6,7 @@
  * workspace's links hold leaves as much to those of the next. Few are read from Postgres at a time, so that
  * other callers do not wait behind them.
  */
+import { AtOnce } from "../atonce.ts";
 import { BodyBudget } from "./bodybudget.ts";
 import type { Exchange } from "./exchange.ts";
 
@@ -19,8 +20,7 @@ export const TOO_MANY_DOWNLOADS = "Too many downloads. Try again in 1 second.";
 export class Downloads {
   readonly #budget = new BodyBudget(MEMORY_BYTES_MAX);
   readonly #underWay = new Map<Exchange, { workspaceId: string; bytes: number }>();
-  #reads = 0;
-  readonly #waiting: (() => void)[] = [];
+  readonly #reads = new AtOnce(READS_MAX);
 
   /** Whether there is room for another, and somebody who reads it. */
   begin(exchange: Exchange, workspaceId: string): boolean {
@@ -48,15 +48,7 @@ export class Downloads {
   }
 
   /** In its turn. */
-  async read<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#reads >= READS_MAX) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    else this.#reads++;
-    try {
-      return await work();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next) next();
-      else this.#reads--;
-    }
+  read<T>(work: () => Promise<T>): Promise<T> {
+    return this.#reads.run(work);
   }
 }

@@ -4,6 +4,7 @@
  */
 import { checkPassword, hashPassword, unknownHash } from "../admission/password.ts";
 import { Unavailable } from "../admission/unavailable.ts";
+import { AtOnce } from "../atonce.ts";
 
 /** A hash that no password has: an unknown account takes as long as a known one. */
 const NOBODYS = unknownHash();
@@ -11,8 +12,7 @@ const AT_ONCE_MAX = 2;
 const WAITING_MAX = 50;
 
 export class Hashing {
-  readonly #waiting: (() => void)[] = [];
-  #running = 0;
+  readonly #turns = new AtOnce(AT_ONCE_MAX);
 
   hash(password: string): Promise<string> {
     return this.#inTurn(() => hashPassword(password));
@@ -25,17 +25,8 @@ export class Hashing {
   }
 
   async #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#running >= AT_ONCE_MAX) {
-      if (this.#waiting.length >= WAITING_MAX)
-        throw new Unavailable("capacity", "too many passwords are being checked");
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    } else this.#running++;
-    try {
-      return await work();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next) next();
-      else this.#running--;
-    }
+    if (this.#turns.waiting >= WAITING_MAX)
+      throw new Unavailable("capacity", "too many passwords are being checked");
+    return this.#turns.run(work);
   }
 }
