@@ -130,12 +130,18 @@ export type Sender = {
   trace: string | null;
 };
 
+/** As it came, and where it writes from. */
+type From = { text: string; domain: string };
+
 /** An e-mail whose own fields are checked; what it takes from a template is not there yet. */
 export type Draft = {
   body: SendEmail;
   sender: Sender;
   /** The path of the e-mail in a batch, such as `[3].`, or nothing. */
   at: string;
+  /** This and the subject are null where its template gives them. */
+  from: From | null;
+  subject: string | null;
   to: string[];
   cc: string[];
   bcc: string[];
@@ -150,7 +156,7 @@ export type Draft = {
 export function draftOf(body: SendEmail, sender: Sender, at: string, shown: Shown | null = null): Draft {
   refuseTwoBodies(body, at);
   const fromTemplate = body.template !== undefined;
-  if (body.from !== undefined || !fromTemplate) checkFrom(body.from, at);
+  const from = body.from === undefined && fromTemplate ? null : readFrom(body.from, at);
   if (body.to === undefined) throw missingField(`${at}to`);
   const seen = new Set<string>();
   const to = recipients(body.to, `${at}to`, seen);
@@ -163,7 +169,7 @@ export function draftOf(body: SendEmail, sender: Sender, at: string, shown: Show
       `The \`${at}to\` field may have at most ${RECIPIENTS_MAX} recipients, together with \`cc\` and \`bcc\`.`,
     );
   const replyTo = body.reply_to === undefined ? null : replyToOf(body.reply_to, `${at}reply_to`);
-  if (body.subject !== undefined || !fromTemplate) checkSubject(body.subject, at);
+  const subject = body.subject === undefined && fromTemplate ? null : checkSubject(body.subject, at);
   if (!fromTemplate && body.html === undefined && body.text === undefined)
     throw refuse("missing_required_field", `Missing \`${at}html\` or \`${at}text\` field.`);
   checkContent(body, at);
@@ -171,20 +177,34 @@ export function draftOf(body: SendEmail, sender: Sender, at: string, shown: Show
   const stream = checkStream(body.stream ?? sender.stream, sender, at);
   if (shown) checkShown(shown);
   const rest = writeExtra(body, sender, at);
-  return { body, sender, at, to, cc, bcc, shown, replyTo, recipients: seen.size, scheduledAt, stream, rest };
+  return {
+    body,
+    sender,
+    at,
+    from,
+    subject,
+    to,
+    cc,
+    bcc,
+    shown,
+    replyTo,
+    recipients: seen.size,
+    scheduledAt,
+    stream,
+    rest,
+  };
 }
 
 /** The rows to store; the draft's own from, subject and reply_to override the template's. */
 export function writeDraft(draft: Draft, fromTemplate: RenderedEmail | null): WrittenEmail {
   const { body, sender, at, to, cc, bcc, scheduledAt } = draft;
   const { extra, attachments, bytes } = draft.rest;
-  const { from, domain: fromDomain } = readFrom(body.from ?? fromTemplate?.from ?? undefined, at);
-  const rendered = body.subject === undefined ? (fromTemplate?.subject ?? null) : null;
-  const subject = rendered === null ? checkSubject(body.subject, at) : checkRendered(rendered, at);
+  const from = draft.from ?? readFrom(fromTemplate?.from ?? undefined, at);
+  const subject = draft.subject ?? checkRendered(fromTemplate?.subject ?? null, at);
   const replyTo = draft.replyTo ?? fromTemplate?.replyTo ?? [];
   const html = fromTemplate ? fromTemplate.html : (body.html ?? null);
   const plain = fromTemplate ? fromTemplate.text : (body.text ?? null);
-  const head: Head = { from, to, cc, bcc, reply_to: replyTo, subject };
+  const head: Head = { from: from.text, to, cc, bcc, reply_to: replyTo, subject };
   if (draft.shown) head.shown = draft.shown;
   const headText = JSON.stringify(head);
   const email: NewEmail = {
@@ -201,19 +221,20 @@ export function writeDraft(draft: Draft, fromTemplate: RenderedEmail | null): Wr
     extra,
     scheduledAt,
   };
-  return { email, attachments, counted: to.length, fromDomain, at };
+  return { email, attachments, counted: to.length, fromDomain: from.domain, at };
 }
 
 /** Text and what is made of it cost time with every e-mail. */
-function checkContent({ html, text, template }: SendEmail, at: string): void {
-  for (const [name, content] of Object.entries({ html, text })) {
+function checkContent(body: SendEmail, at: string): void {
+  for (const name of ["html", "text"] as const) {
+    const content = body[name];
     if (content !== undefined && isOver(content, CONTENT_BYTES_MAX))
       throw refuse(
         "validation_error",
         `The \`${at}${name}\` field must have at most ${CONTENT_BYTES_MAX} bytes.`,
       );
   }
-  const variables = template?.variables;
+  const variables = body.template?.variables;
   if (variables && isJsonbOver(variables, VARIABLES_BYTES_MAX))
     throw refuse(
       "validation_error",
@@ -227,19 +248,19 @@ function isOver(text: string, bytes: number): boolean {
 
 /** `a@x.com` or `Name <a@x.com>`, as it came. */
 export function checkFrom(from: string | undefined, at: string): string {
-  return readFrom(from, at).from;
+  return readFrom(from, at).text;
 }
 
-function readFrom(from: string | undefined, at: string): { from: string; domain: string } {
-  if (from === undefined) throw missingField(`${at}from`);
-  const mailbox = parseMailbox(from);
+function readFrom(text: string | undefined, at: string): From {
+  if (text === undefined) throw missingField(`${at}from`);
+  const mailbox = parseMailbox(text);
   if (!mailbox)
     throw refuse(
       "invalid_from_address",
       `The \`${at}from\` field must be \`a@x.com\` or \`Name <a@x.com>\`.`,
     );
-  if (hasDirectionMark(from)) throw reordering(`The \`${at}from\` field`);
-  return { from, domain: mailbox.domain };
+  if (hasDirectionMark(text)) throw reordering(`The \`${at}from\` field`);
+  return { text, domain: mailbox.domain };
 }
 
 export function replyToOf(given: string | string[], field: string): string[] {
@@ -321,7 +342,8 @@ export function checkSubject(subject: string | undefined, at: string): string {
 }
 
 /** The request has no such field: what is wrong came with a variable. */
-function checkRendered(subject: string, at: string): string {
+function checkRendered(subject: string | null, at: string): string {
+  if (subject === null) throw missingField(`${at}subject`);
   return expectSubject(subject, `The \`${at}subject\` that the template makes of its variables`);
 }
 

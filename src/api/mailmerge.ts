@@ -8,7 +8,7 @@ import type { Shelved, TemplateCache } from "../template/cache.ts";
 import { TemplateFault } from "../template/fault.ts";
 import { RenderBudget, type RenderedEmail, renderEmail } from "../template/render.ts";
 import { turnIfLate } from "../turn.ts";
-import { type Draft, type WrittenEmail, writeDraft } from "./draft.ts";
+import { type Draft, type SendEmail, type WrittenEmail, writeDraft } from "./draft.ts";
 import { Refusal, refuse } from "./problem.ts";
 
 /** `onRefused` hears which draft cannot be written; what it throws ends the request. */
@@ -24,7 +24,9 @@ export async function writeDrafts(
     const late = turnIfLate();
     if (late) await late;
     try {
-      written.push(writeDraft(draft, await fill(draft, versions, budget)));
+      const { template } = draft.body;
+      const rendered = template ? await fill(template, draft.at, versions, budget) : null;
+      written.push(writeDraft(draft, rendered));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       onRefused(n, error);
@@ -49,11 +51,11 @@ async function fetchVersions(
 }
 
 async function fill(
-  { body: { template }, at }: Draft,
+  template: NonNullable<SendEmail["template"]>,
+  at: string,
   versions: Map<string, Shelved>,
   budget: RenderBudget,
-): Promise<RenderedEmail | null> {
-  if (!template) return null;
+): Promise<RenderedEmail> {
   const version = versions.get(template.id);
   if (!version)
     throw refuse("not_found", `The template \`${template.id}\` does not exist (\`${at}template.id\`).`);
