@@ -21,10 +21,14 @@ import { insertDomainKey } from "../src/record/workspaces/domainkeys.ts";
 import { connectRedis } from "../src/redis/connect.ts";
 import type { RedisClient } from "../src/redis/scripts.ts";
 import type { Overrides } from "../src/rules/plans.ts";
-import type { AskLoop, LoopAnswer, LoopReport } from "../test/rig/loopdelay.ts";
-import { preloads } from "../test/rig/process.ts";
+import {
+  type AskLoop,
+  type LoopAnswer,
+  type LoopReport,
+  preloads,
+  type SetClock,
+} from "../test/rig/preloads.ts";
 import { openProxy } from "../test/rig/proxy.ts";
-import type { SetClock } from "../test/rig/wrongclock.ts";
 import type { Endings } from "./endings.ts";
 import { Meter, type Watched } from "./meter.ts";
 import { endChild, type Sink, type SinkKind, STOP_MS_MAX, startSink } from "./sink.ts";

@@ -12,7 +12,7 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import fc from "fast-check";
 import { BOMBS, type Bomb, pathOf } from "../../test/rig/bombs.ts";
 import { FILTERS, filterCase, TAGS, tagCase } from "../../test/rig/costs.ts";
-import type { LoopReport } from "../../test/rig/loopdelay.ts";
+import type { LoopReport } from "../../test/rig/preloads.ts";
 import { figure } from "../figure.ts";
 import { quantile } from "../load.ts";
 import type { RoleName, WatchedRole } from "../machine.ts";

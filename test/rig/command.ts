@@ -4,7 +4,8 @@
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { expect } from "vitest";
 import { type EngineOptions, settingsOf } from "./engine.ts";
-import { type Installation, POSTRIDER, preloads } from "./process.ts";
+import { preloads } from "./preloads.ts";
+import { type Installation, POSTRIDER } from "./process.ts";
 
 export type Ran = { status: number | null; out: string; err: string };
 

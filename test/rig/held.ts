@@ -2,7 +2,7 @@
  * How long the event loop of this process was held, in CPU: a busy machine takes longer, but works no more.
  */
 import { setTimeout as delay } from "node:timers/promises";
-import type { LoopReport } from "./loopdelay.ts";
+import type { LoopReport } from "./preloads.ts";
 
 /**
  * After some runs there is a pause, longer each time: others who share the cores may have them for a second,

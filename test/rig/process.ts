@@ -8,8 +8,7 @@ import { fileURLToPath } from "node:url";
 import type { ChildReport } from "../../src/embedded/parent.ts";
 import type { Role } from "../../src/rules/roles.ts";
 import { type EngineOptions, settingsOf } from "./engine.ts";
-import type { AskLoop, LoopAnswer, LoopReport } from "./loopdelay.ts";
-import type { SetClock } from "./wrongclock.ts";
+import { type AskLoop, type LoopAnswer, type LoopReport, preloads, type SetClock } from "./preloads.ts";
 
 export type EngineProcess = {
   pid: number;
@@ -38,19 +37,6 @@ export type EngineProcess = {
 
 /** The built command line, which also serves roles. */
 export const POSTRIDER = fileURLToPath(new URL("../../dist/cli/postrider.js", import.meta.url));
-
-/** What is handed to Node so that the wall clock of a process is wrong, or its loop is watched. */
-export function preloads({ wrongByMs, watchesLoop }: { wrongByMs?: number; watchesLoop?: boolean }) {
-  const names = [
-    ...(wrongByMs === undefined ? [] : ["wrongclock.ts"]),
-    ...(watchesLoop ? ["loopdelay.ts"] : []),
-  ];
-  const files = names.flatMap((name) => ["--import", fileURLToPath(new URL(name, import.meta.url))]);
-  return {
-    execArgv: names.length > 0 ? ["--import", "tsx", ...files] : [],
-    env: wrongByMs === undefined ? {} : { WRONG_CLOCK_MS: String(wrongByMs) },
-  };
-}
 
 /** Another command line than the built one, and another Node than that of the tests. */
 export type Installation = { program?: string; execPath?: string };

@@ -3,9 +3,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import type { LoopAnswer, LoopReport } from "../rig/loopdelay.ts";
+import type { LoopAnswer, LoopReport } from "../rig/preloads.ts";
 
-const WATCH = fileURLToPath(new URL("../rig/loopdelay.ts", import.meta.url));
+const WATCH = fileURLToPath(new URL("../rig/loopdelay.mjs", import.meta.url));
 const HELD_MS = 200;
 
 /** Holds its loop as it is told, and says when it has. */
@@ -36,7 +36,7 @@ async function loopAfter(child: ChildProcess, kind: "work" | "stand"): Promise<L
 }
 
 test("work and standing still are told apart, each since the last question", async () => {
-  const child = spawn(process.execPath, ["--import", "tsx", "--import", WATCH, "-e", HOLDER], {
+  const child = spawn(process.execPath, ["--import", WATCH, "-e", HOLDER], {
     stdio: ["ignore", "inherit", "inherit", "ipc"],
   });
   try {

@@ -4,8 +4,6 @@
  * while the process runs; each change is answered when it holds.
  */
 
-export type SetClock = { kind: "set clock"; offsetMs: number };
-
 const RealDate = Date;
 let offsetMs = Number(process.env.WRONG_CLOCK_MS ?? 0);
 const now = () => RealDate.now() + offsetMs;
@@ -17,7 +15,7 @@ globalThis.Date = new Proxy(RealDate, {
 });
 RealDate.prototype.constructor = Date;
 
-process.on("message", (message: SetClock) => {
+process.on("message", (message) => {
   if (message.kind !== "set clock") return;
   offsetMs = message.offsetMs;
   process.send?.({ kind: "clock set" });

@@ -2,32 +2,16 @@
  * Loaded before a process of a test: how long its event loop was held, and what of that its main thread
  * worked. On a machine that others share, a process also stands still while they run: a test of what the
  * engine *does* asks for the work, not for the time.
+ *
+ * Plain JavaScript: what reads TypeScript would read all of the engine too, and take 150 MB for it.
  */
 import { openSync, readSync } from "node:fs";
-
-/** Of the time since the report before this one. */
-export type LoopReport = {
-  /** The longest time between two turns of the loop. */
-  heldMsMax: number;
-  /** What the main thread worked in that time. */
-  workedMsInLongest: number;
-  /**
-   * The most that the main thread ever worked between two turns; equals the time where the system does not
-   * tell.
-   */
-  workedMsMax: number;
-  /** The most memory that the process ever had. */
-  rssMbMax: number;
-};
-
-export type AskLoop = { kind: "loop?" };
-export type LoopAnswer = { kind: "loop"; report: LoopReport };
 
 const TICK_MS = 1;
 const NS_PER_MS = 1e6;
 
 /** Nanoseconds that the main thread has run, as Linux counts them; null elsewhere. */
-function openWork(): (() => number) | null {
+function openWork() {
   try {
     const file = openSync(`/proc/self/task/${process.pid}/schedstat`, "r");
     const bytes = Buffer.alloc(64);
@@ -42,11 +26,11 @@ let turnedAt = performance.now();
 let workedNs = readWork();
 let report = fresh();
 
-function fresh(): LoopReport {
+function fresh() {
   return { heldMsMax: 0, workedMsInLongest: 0, workedMsMax: 0, rssMbMax: 0 };
 }
 
-function turn(): void {
+function turn() {
   const now = performance.now();
   const worked = readWork();
   const heldMs = now - turnedAt;
@@ -62,13 +46,12 @@ function turn(): void {
 
 setInterval(turn, TICK_MS).unref();
 
-process.on("message", (message: AskLoop) => {
+process.on("message", (message) => {
   if (message.kind !== "loop?") return;
   turn();
-  const answer: LoopAnswer = {
+  process.send?.({
     kind: "loop",
     report: { ...report, rssMbMax: process.resourceUsage().maxRSS / 1024 },
-  };
+  });
   report = fresh();
-  process.send?.(answer);
 });
