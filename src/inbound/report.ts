@@ -317,7 +317,17 @@ const ADDRESS = /[^\s<>;,"]{1,64}@[^\s<>;,"@]{1,253}/;
 
 /** The address of `rfc822; a@example.com`, in lower case; null when there is none, or a placeholder. */
 export function addressIn(text: string): string | null {
-  return ADDRESS.exec(text.slice(0, 1_000).replace(/^\s*[\w-]{1,20}\s*;/, ""))?.[0].toLowerCase() ?? null;
+  const [, type = "", given = ""] = /^(?:\s*([\w-]{1,20})\s*;)?(.*)/su.exec(text.slice(0, 1_000)) ?? [];
+  return ADDRESS.exec(type.toLowerCase() === "utf-8" ? unescaped(given) : given)?.[0].toLowerCase() ?? null;
+}
+
+/** RFC 6533, 3: 7-bit text shows other letters as `\x{F8}`. Escapes of ASCII characters stay as they are. */
+function unescaped(text: string): string {
+  return text.replace(/\\x\{([0-9a-f]{2,6})\}/gi, (written, hex: string) => {
+    const code = Number.parseInt(hex, 16);
+    const letter = code > 0x9f && code <= 0x10ffff ? String.fromCodePoint(code) : written;
+    return letter.isWellFormed() ? letter : written;
+  });
 }
 
 function isAddress(address: string | null): address is string {

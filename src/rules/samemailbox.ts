@@ -5,6 +5,8 @@
  * Promises: never taken for the same are other names, other domains, and `bob+tag` for `bob`: who files mail
  * in a mailbox that is missing may be there himself.
  */
+import { parseMailbox } from "../address.ts";
+
 type AddressParts = { name: string; domain: string };
 
 /**
@@ -39,7 +41,9 @@ function withoutTag(name: string): string {
   return plus > 0 ? name.slice(0, plus) : name;
 }
 
-function partsOf(address: string): AddressParts {
+/** Mail is sent to the A-labels of a domain; a report may show its own letters. */
+function partsOf(given: string): AddressParts {
+  const address = parseMailbox(given)?.address ?? given;
   const at = address.lastIndexOf("@");
   const domain = address.slice(at + 1);
   const name = address.slice(0, at);

@@ -13,6 +13,8 @@ test.each([
   ["bob@gmail.com", "bob+shop@googlemail.com"],
   ["bobsmith@gmail.com", "bob.smith@gmail.com"],
   ["bob@yandex.ru", "bob@ya.ru"],
+  ["bob@bücher.test", "bob@xn--bcher-kva.test"],
+  ["bob@mail.bücher.test", "bob+tag@xn--bcher-kva.test"],
 ])("%s is the mailbox of %s", (reported, recipient) => {
   expect(isMailboxOf(reported, recipient)).toBe(true);
 });
@@ -30,6 +32,7 @@ test.each([
   ["@x.test", "+tag@x.test"],
   ["bob@outlook.com", "bob@hotmail.com"],
   ["bob@gmail.com", "bob@yandex.ru"],
+  ["bob@bucher.test", "bob@xn--bcher-kva.test"],
 ])("%s is somebody behind %s", (reported, recipient) => {
   expect(isMailboxOf(reported, recipient)).toBe(false);
 });

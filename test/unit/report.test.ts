@@ -83,6 +83,20 @@ test("a status part in base64 is read", () => {
   ]);
 });
 
+test.each([
+  ["as 7-bit text (RFC 6533)", "utf-8; j\\x{F8}ran@b\\x{FC}cher.example", "jøran@bücher.example"],
+  [
+    "with an escape of no character",
+    "utf-8; j\\x{110000}\\x{D800}@x.example",
+    "j\\x{110000}\\x{d800}@x.example",
+  ],
+  ["with an escape of what ends it", "utf-8; j\\x{3E}\\x{A}@x.example", "j\\x{3e}\\x{a}@x.example"],
+  ["of ASCII that looks like an escape", "rfc822; j\\x{F8}ran@x.example", "j\\x{f8}ran@x.example"],
+])("an address %s is read", (_, given, recipient) => {
+  const report = dsn({ recipient: "a@x.example" }).replace(/-Recipient: rfc822;.*/g, `-Recipient: ${given}`);
+  expect(fatesOf(read(report))).toMatchObject([{ recipient, code: 550 }]);
+});
+
 test("a comment beside an encoding or a type is no part of it", () => {
   const status = Buffer.from("Final-Recipient: rfc822; b@x.example\r\nStatus: 5.1.1\r\n").toString("base64");
   const message = `Content-Type: (first) multipart/report (of RFC 6522); boundary=q\n\n--q\nContent-Type: message/delivery-status (RFC 3464)\nContent-Transfer-Encoding: Base64 (RFC 2045)\n\n${status}\n--q--\n`;
