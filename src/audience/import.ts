@@ -72,6 +72,11 @@ export type ImportStep = ImportProgress & { created: number; known: number };
 /** What whoever has the file can put right. */
 export class ImportFault extends Error {}
 
+const OTHER_SEPARATORS = [
+  [";", "semicolons"],
+  ["\t", "tabs"],
+] as const;
+
 /** The names of the columns, or what is wrong with them. `email`: which of them holds the address. */
 export function columnsOf(header: CsvRecord, email = "email"): string[] {
   if (header.fields === null)
@@ -82,10 +87,13 @@ export function columnsOf(header: CsvRecord, email = "email"): string[] {
   const names = header.fields.map((name) => name.trim());
   if (names.length > COLUMNS_MAX)
     throw new ImportFault(`the first line names ${names.length} columns; there can be up to ${COLUMNS_MAX}`);
-  if (!names.includes(email) && names.some((name) => name.split(";").includes(email)))
-    throw new ImportFault(
-      "the first line has semicolons between its cells: save the file with commas instead",
-    );
+  if (names.some((name) => /\r(?!\n)/.test(name)))
+    throw new ImportFault("the lines end with carriage returns alone: save the file with line feeds instead");
+  for (const [separator, word] of OTHER_SEPARATORS)
+    if (!names.includes(email) && names.some((name) => name.split(separator).includes(email)))
+      throw new ImportFault(
+        `the first line has ${word} between its cells: save the file with commas instead`,
+      );
   if (!names.includes(email))
     throw new ImportFault(
       `the first line must name the columns, one of them \`${email.slice(0, COLUMN_CHARS_SHOWN)}\``,

@@ -3,6 +3,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import { type CsvRecord, csvRecords } from "../../src/audience/csv.ts";
+import { columnsOf } from "../../src/audience/import.ts";
 
 const MB = 1024 * 1024;
 const RECORD_BYTES_MAX = 64 * 1024;
@@ -61,6 +62,21 @@ test("a quote that nobody closed ends with the line that is over 64 KB", async (
   expect(records.at(0)?.fields).toBeNull();
   expect(records.at(-1)).toMatchObject({ fields: ["last@x"], line: lines + 2 });
   expect(records.length).toBeLessThan(5);
+});
+
+test.each([
+  ["carriage returns alone", "email,name\ra@x,Ann\rb@x,Bob\r", "the lines end with carriage returns alone"],
+  ["such ends, the address last", "name,email\rAnn,a@x", "the lines end with carriage returns alone"],
+  ["semicolons", "name;email\nAnn;a@x\n", "has semicolons between its cells"],
+  ["tabs", "name\temail\nAnn\ta@x\n", "has tabs between its cells"],
+])("a file with %s is refused in words, not taken for one without rows", async (_, text, reason) => {
+  const [header] = await recordsOf(cut(Buffer.from(text), 1_000));
+  expect(() => columnsOf(header as CsvRecord)).toThrow(reason);
+});
+
+test("a quoted name of a column may have line breaks", async () => {
+  const [header] = await recordsOf(cut(Buffer.from('email,"home\r\ntown"\r\na@x,Rome\r\n'), 1_000));
+  expect(columnsOf(header as CsvRecord)).toEqual(["email", "home\r\ntown"]);
 });
 
 async function recordsOf(chunks: AsyncIterable<Buffer>, from?: number, line?: number): Promise<CsvRecord[]> {
