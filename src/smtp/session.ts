@@ -88,6 +88,8 @@ const MAIL_PARAMETER = /^(?:SIZE=\d{1,20}|BODY=(?:7BIT|8BITMIME)|SMTPUTF8|AUTH=\
 /** Of RCPT. A quoted local part may hold spaces. */
 const RECIPIENT = /^TO:\s?<((?:"(?:[^"\\]|\\.)*"|[^<>\s"])+)>(.*)$/i;
 const RECIPIENT_CHARS_MAX = 320;
+/** RFC 5321 and 3207: the whole command. */
+const BARE_VERBS: ReadonlySet<string> = new Set(["STARTTLS", "DATA", "RSET", "QUIT"]);
 const NOTHING = Buffer.alloc(0);
 const LF = 0x0a;
 const CR = 0x0d;
@@ -275,6 +277,7 @@ export class SmtpSession {
   #answerTo(verb: string, rest: string): Deferrable<SmtpAnswer> {
     if (++this.#idleCommands > this.#parts.limits.idleCommandsMax)
       return last("421 4.7.0 too many commands without a message");
+    if (rest !== "" && BARE_VERBS.has(verb)) return fault(`501 5.5.4 ${verb} takes no parameter`);
     switch (verb) {
       case "EHLO":
         return this.#greet(rest, true);

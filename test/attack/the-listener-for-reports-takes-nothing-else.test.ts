@@ -162,6 +162,15 @@ test("what was said before the TLS handshake is not obeyed after it", async () =
   expect(await client.answer()).toBe("");
 });
 
+test("a command that takes no parameter is not obeyed with one", async () => {
+  const client = await opened();
+  await client.say("EHLO a.example");
+  await client.say("MAIL FROM:<>");
+  for (const command of ["STARTTLS now", "DATA now", "RSET now", "QUIT now"])
+    expect(await client.say(command)).toMatch(/^501 5\.5\.4 /);
+  expect(await client.say("STARTTLS ")).toMatch(/^220 /);
+});
+
 test("STARTTLS works with the certificate that was made", async () => {
   const client = await opened();
   expect(await client.say("EHLO a.example")).toContain("STARTTLS");
