@@ -43,26 +43,16 @@ export function openMailDoor(parts: SendingParts, onFault: (error: unknown) => v
   const patient = untilKnown(submitter(submit), reads);
   const emails: EmailParts = { submit: patient, reads, templates, owners, clock };
 
-  /** What is thrown becomes a refusal, as the HTTP server does it. */
-  async function refusing<T>(work: () => Promise<T>): Promise<T | Refused> {
-    try {
-      return await work();
-    } catch (error) {
-      if (!(error instanceof Refusal)) onFault(error);
-      return { kind: "refused", ...problemOf(error, false) };
-    }
-  }
-
   return {
     readKey,
     admit: (bearer: Bearer) =>
-      refusing(async () => {
+      refusing(onFault, async () => {
         const admission = await admitter.admit(bearer);
         if (admission.kind !== "unknown key") lastUsed.note(admission.caller);
         return { kind: "admitted" as const, caller: callerOf(admission) };
       }),
     send: (caller: Caller, mail: GivenMail) =>
-      refusing(async () => {
+      refusing(onFault, async () => {
         const span = beginSpan("SMTP submission", {
           kind: "request",
           parent: null,
@@ -76,6 +66,19 @@ export function openMailDoor(parts: SendingParts, onFault: (error: unknown) => v
       }),
     close,
   };
+}
+
+/** What is thrown becomes a refusal, as the HTTP server does it. */
+export async function refusing<T>(
+  onFault: (error: unknown) => void,
+  work: () => Promise<T>,
+): Promise<T | Refused> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof Refusal)) onFault(error);
+    return { kind: "refused", ...problemOf(error, false) };
+  }
 }
 
 /**

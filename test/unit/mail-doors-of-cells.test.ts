@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import type { Caller } from "../../src/admission/admit.ts";
 import type { Bearer } from "../../src/admission/bearer.ts";
+import { Unavailable } from "../../src/admission/unavailable.ts";
 import { INVALID_KEY } from "../../src/api/gate.ts";
 import { doorToCells } from "../../src/process/roles/submission.ts";
 import type { SubmittedMail } from "../../src/submission/mail.ts";
@@ -30,7 +31,7 @@ function cellsWith(place: { cell: number }) {
       remembered = null;
     },
   };
-  return doorToCells([door(0), door(1)], finder);
+  return doorToCells([door(0), door(1)], finder, () => {});
 }
 
 async function callerOf(door: MailDoor): Promise<Caller> {
@@ -54,4 +55,22 @@ test("a key that no cell knows is refused", async () => {
   const caller = await callerOf(door);
   place.cell = 2;
   expect(await door.send(caller, MAIL)).toMatchObject({ kind: "refused", name: INVALID_KEY.name });
+});
+
+test("a cell that does not answer is a reason to try again, and no fault of the sender", async () => {
+  const away = new Unavailable("postgres", "a cell did not answer");
+  const finder = {
+    ofHandle: () => Promise.reject(away),
+    ofWorkspace: () => Promise.reject(away),
+    forget() {},
+  };
+  const home = { readKey: () => BEARER, admit: async () => REFUSED, send: async () => REFUSED };
+  const faults: unknown[] = [];
+  const admitted = await doorToCells([home], finder, (error) => faults.push(error)).admit(BEARER);
+  expect(admitted).toMatchObject({
+    kind: "refused",
+    name: "service_unavailable",
+    message: expect.stringContaining("Postgres does not answer."),
+  });
+  expect(faults).toEqual([away]);
 });

@@ -4,7 +4,8 @@ import type { Bearer } from "../../admission/bearer.ts";
 import type { Lacking } from "../../admission/unavailable.ts";
 import { type CellFinder, HELD_LOOK_MS, HELD_MS_MAX } from "../../api/cells.ts";
 import { INVALID_KEY } from "../../api/gate.ts";
-import { openMailDoor } from "../../api/maildoor.ts";
+import { openMailDoor, refusing } from "../../api/maildoor.ts";
+import type { SubmittedMail } from "../../submission/mail.ts";
 import type { MailDoor } from "../../submission/service.ts";
 import { openSubmission } from "../../submission/submission.ts";
 import type { AllCells } from "./allcells.ts";
@@ -24,7 +25,7 @@ export async function startSubmissionRole(fleet: AllCells) {
     );
   const opened = await Promise.all(fleet.cells.map(openDoor));
   const doors: MailDoor[] = opened.map(({ door }) => door);
-  const door = doors.length === 1 ? (doors[0] as MailDoor) : doorToCells(doors, fleet.finder);
+  const door = doors.length === 1 ? (doors[0] as MailDoor) : doorToCells(doors, fleet.finder, onFault);
   const { served, stop } = await openAbove(
     opened,
     () => openSubmission(config, { door, room: budget, clock, onFault }),
@@ -54,7 +55,11 @@ async function openDoor(parts: RoleParts) {
  * A mail goes where its sender was admitted, unless its workspace has left that cell since; amid a switch it
  * waits.
  */
-export function doorToCells(doors: readonly MailDoor[], finder: CellFinder): MailDoor {
+export function doorToCells(
+  doors: readonly MailDoor[],
+  finder: CellFinder,
+  onFault: (error: unknown) => void,
+): MailDoor {
   const home = doors[0] as MailDoor;
   const admittedBy = new WeakMap<Caller, { bearer: Bearer; door: MailDoor }>();
   const admit = async (bearer: Bearer, door: MailDoor) => {
@@ -72,26 +77,28 @@ export function doorToCells(doors: readonly MailDoor[], finder: CellFinder): Mai
     const now = await doorOf(bearer);
     return now === door ? null : admit(bearer, now);
   };
+  const sendOn = async (caller: Caller, mail: SubmittedMail) => {
+    let sender = caller;
+    for (const until = performance.now() + HELD_MS_MAX; ; ) {
+      const by = admittedBy.get(sender);
+      const sent = await (by?.door ?? home).send(sender, mail);
+      if (!by || !(isUnknownKey(sent) || isPaused(sent)) || performance.now() > until) return sent;
+      const again = await admitElsewhere(by.bearer, by.door);
+      if (again?.kind === "refused") return again;
+      if (again) sender = again.caller;
+      else if (isPaused(sent)) await new Promise((resolve) => setTimeout(resolve, HELD_LOOK_MS));
+      else return sent;
+    }
+  };
   return {
     readKey: home.readKey,
-    async admit(bearer) {
-      const door = await doorOf(bearer);
-      const admitted = await admit(bearer, door);
-      return isUnknownKey(admitted) ? ((await admitElsewhere(bearer, door)) ?? admitted) : admitted;
-    },
-    async send(caller, mail) {
-      let sender = caller;
-      for (const until = performance.now() + HELD_MS_MAX; ; ) {
-        const by = admittedBy.get(sender);
-        const sent = await (by?.door ?? home).send(sender, mail);
-        if (!by || !(isUnknownKey(sent) || isPaused(sent)) || performance.now() > until) return sent;
-        const again = await admitElsewhere(by.bearer, by.door);
-        if (again?.kind === "refused") return again;
-        if (again) sender = again.caller;
-        else if (isPaused(sent)) await new Promise((resolve) => setTimeout(resolve, HELD_LOOK_MS));
-        else return sent;
-      }
-    },
+    admit: (bearer) =>
+      refusing(onFault, async () => {
+        const door = await doorOf(bearer);
+        const admitted = await admit(bearer, door);
+        return isUnknownKey(admitted) ? ((await admitElsewhere(bearer, door)) ?? admitted) : admitted;
+      }),
+    send: (caller, mail) => refusing(onFault, () => sendOn(caller, mail)),
   };
 }
 
