@@ -42,16 +42,18 @@ export class CellServer {
     this.#links = new Links(serverSecret, "");
   }
 
-  /** What the handlers of the next cell take for the server: home comes first. */
-  cell(): Server {
+  /** What the handlers of a cell, by its number, take for the server. */
+  cell(n: number): Server {
     return {
       port: this.#server.port,
-      serve: (parts) => void this.#cells.push(parts),
+      serve: (parts) => {
+        this.#cells[n] = parts;
+      },
       stop: async () => {}, // it ends with the server
     };
   }
 
-  /** Every cell has its handlers. */
+  /** Every cell that the finder may name has its handlers, home among them. */
   open(): void {
     const home = this.#cells[HOME] as ServerParts;
     this.#server.serve({

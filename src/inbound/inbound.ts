@@ -1,5 +1,6 @@
 /** The role that takes reports, put together: listener and intake. */
 import { readFileSync } from "node:fs";
+import { Unavailable } from "../admission/unavailable.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config.ts";
 import type { Sql } from "../record/db/connect.ts";
@@ -11,8 +12,8 @@ import { ReportListener } from "./listener.ts";
 
 export type InboundParts = {
   paths: ReturnPathKey;
-  /** Where reports are kept: one for each cell, home first. */
-  records: readonly [ReportRecord, ...ReportRecord[]];
+  /** Where reports are kept: one for each cell, home first; null: of one that joins later. */
+  records: readonly (ReportRecord | null)[];
   /** The number of the cell that a workspace is in; null: of none. */
   finder: { ofHandle(handle: string): Promise<number | null>; forget(handle: string): void };
   clock: Clock;
@@ -24,7 +25,12 @@ export type InboundParts = {
 /** `onKept`: there are reports to work off. */
 type ReportRecord = { sql: Sql; onKept(): void };
 
-export type Inbound = { port: number; stop(): Promise<void> };
+export type Inbound = {
+  port: number;
+  /** A cell, by its number, begins to keep reports. */
+  join(cell: number, record: ReportRecord): { close(): Promise<void> };
+  stop(): Promise<void>;
+};
 
 type Settings = Pick<
   Config,
@@ -45,7 +51,7 @@ export async function openInbound(settings: Settings, parts: InboundParts): Prom
   const { bounceDomain, inboundHost: host, inboundPort: port, feedbackAddresses, ehloName } = settings;
   const { paths, clock, shortage, onFault } = parts;
   const name = ehloName ?? bounceDomain ?? NAME_WITHOUT_DOMAIN;
-  const intakes = parts.records.map(({ sql, onKept }) => new Intake(sql, onKept));
+  const intakes = parts.records.map((record) => record && new Intake(record.sql, record.onKept));
   const [home] = intakes as [Intake];
   const listener = new ReportListener({
     host,
@@ -57,23 +63,28 @@ export async function openInbound(settings: Settings, parts: InboundParts): Prom
     paths,
     clock,
     busy: () =>
-      intakes.every((intake) => intake.hasRoom) ? shortage() : "too many reports are being written",
+      intakes.every((intake) => intake?.hasRoom ?? true) ? shortage() : "too many reports are being written",
     keep: (reports) =>
       intakes.length === 1 ? home.keep(reports) : keepByCell(intakes, reports, parts.finder),
     onFault,
   });
   return {
     port: await listener.listen(),
+    join(cell, { sql, onKept }) {
+      const intake = new Intake(sql, onKept);
+      intakes[cell] = intake;
+      return intake;
+    },
     async stop() {
       await listener.stop();
-      for (const intake of intakes) await intake.close();
+      for (const intake of intakes) await intake?.close();
     },
   };
 }
 
 /** Which mail a report to an address for all is about is known when it is read: every cell reads it. */
 async function keepByCell(
-  intakes: readonly Intake[],
+  intakes: readonly (Intake | null)[],
   reports: readonly NewReport[],
   finder: InboundParts["finder"],
 ): Promise<void> {
@@ -84,7 +95,10 @@ async function keepByCell(
   await Promise.all(
     intakes.map(async (intake, cell) => {
       const own = reports.filter((_, n) => isFor(n, cell));
-      if (own.length > 0) await intake.keep(own);
+      if (own.length === 0) return;
+      if (intake === null)
+        throw new Unavailable("postgres", "a cell has not answered since the process began");
+      await intake.keep(own);
     }),
   ).catch((error: unknown) => {
     // a workspace may have moved: who handed this in tries again

@@ -29,9 +29,9 @@ export class RecordCells implements CellFinder {
   readonly #known = new Map<string, { cell: number; until: number }>();
   readonly #looks = new Map<string, Promise<number | null>>();
 
-  /** In the order of the cells. */
-  constructor(records: readonly Sql[]) {
-    this.#cells = records.map((sql) => new AskedCell(sql));
+  /** In the order of the cells; null: of one that has not answered yet. */
+  constructor(records: readonly (() => Sql | null)[]) {
+    this.#cells = records.map((record) => new AskedCell(record));
   }
 
   ofHandle(handle: string): Promise<number | null> {
@@ -78,18 +78,20 @@ export class RecordCells implements CellFinder {
 }
 
 class AskedCell {
-  readonly #sql: Sql;
+  readonly #record: () => Sql | null;
   #asked = 0;
 
-  constructor(sql: Sql) {
-    this.#sql = sql;
+  constructor(record: () => Sql | null) {
+    this.#record = record;
   }
 
   async seek(who: WorkspaceName): Promise<Sought> {
+    const sql = this.#record();
+    if (sql === null) throw new Unavailable("postgres", "a cell has not answered since the process began");
     if (this.#asked >= ASKED_MAX)
       throw new Unavailable("capacity", "too many workspaces are being looked for in a cell");
     this.#asked++;
-    const answer = seekWorkspace(this.#sql, who).finally(() => this.#asked--);
+    const answer = seekWorkspace(sql, who).finally(() => this.#asked--);
     return within(answer, LOOK_MS_MAX);
   }
 }

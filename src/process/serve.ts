@@ -18,11 +18,12 @@ import { QueueShards } from "../record/mail/queueshards.ts";
 import { ROLES, type Role } from "../rules/roles.ts";
 import { openTraces } from "../trace.ts";
 import { RecordCells } from "./cellfinder.ts";
-import { cellsOf } from "./cells.ts";
+import { type Cell, cellsOf } from "./cells.ts";
 import { faultLog } from "./faultlog.ts";
 import { tellShortage } from "./lifelog.ts";
 import { isLoopback, type MetricsServer, startMetrics } from "./metrics.ts";
-import type { AllCells } from "./roles/allcells.ts";
+import { type BeginRoles, OtherCell, type Stops } from "./othercell.ts";
+import type { AllCells, FleetCell, JoinCell } from "./roles/allcells.ts";
 import type { RoleParts } from "./roles/parts.ts";
 import { expectSmarthost } from "./roles/smarthost.ts";
 import { expectSecret } from "./secret.ts";
@@ -73,7 +74,7 @@ const NO_PORTS: Ports = {
 };
 
 /** null: the settings name nothing that it could do. */
-type RunningRole = (Partial<Ports> & { stop(): Promise<void> }) | null;
+type RunningRole = (Partial<Ports> & { stop(): Promise<void>; join?: JoinCell }) | null;
 type RoleTies = { front: Front; onReport(cell: number): void };
 type Starter<Parts> = (parts: Parts, around: RoleTies) => Promise<RunningRole>;
 
@@ -128,28 +129,27 @@ export async function serve(
   if (roles.includes("deliver")) expectSmarthost(config);
   expectPublicNames(config, roles);
   const budget = new BodyBudget(config.bodyBytesInFlightMax);
-  const opened: Stores[] = [];
-  const front = new Front(config, budget, () => Object.assign({}, ...opened.map(({ missing }) => missing)));
   const onWaiting = (line: string) => {
     onProgress?.(line);
     if (roles.includes("api")) front.open();
   };
-  const stops: (() => Promise<void>)[] = [];
-  const close = () => Promise.all(opened.map((stores) => stores.close()));
+  const [homeCell, ...otherCells] = cells as [ServedCell, ...Cell[]];
+  const homeStores = storesOf(homeCell, log, onWaiting);
+  const front = new Front(config, budget, () => homeStores.missing);
+  const ties = { homeStores, secret, budget, log, otherClock };
+  const others = otherCells.map((cell) => otherCell(cell, ties));
+  const stops: Stops = others.map((other) => () => other.stop());
+  const close = () => Promise.all([homeStores, ...others].map((one) => one.close()));
   try {
     if (config.traces) await openTracing(log);
-    const found: RoleParts[] = [];
-    for (const cell of cells) {
-      const stores = storesOf(cell, log, onWaiting);
-      opened.push(stores);
-      const [homeStores] = opened as [Stores];
-      found.push(await openCell(cell, { stores, homeStores, secret, budget, log, otherClock }, stops));
-    }
-    const fleet = fleetOf(found);
-    const metrics = await tellMetrics(fleet.home);
+    const home = await openCell(homeCell, { ...ties, stores: homeStores }, stops);
+    await Promise.all(others.map((other) => other.open()));
+    const fleet = fleetOf(home, others);
+    const metrics = await tellMetrics(home);
     if (metrics) stops.push(metrics.stop);
     onWork?.();
-    const taken = await startRoles(roles, fleet, front, stops);
+    const { begins, ...taken } = await startRoles(roles, fleet, front, stops);
+    for (const [n, other] of others.entries()) other.joinWith(begins(n + 1));
     if (roles.some((role) => RENDERING.includes(role))) (await import("../template/warmup.ts")).warmUp();
     return {
       ...NO_PORTS,
@@ -198,7 +198,7 @@ type CellTies = Pick<RoleParts, "stores" | "homeStores" | "budget" | "log"> & {
 async function openCell(
   { name, config }: ServedCell,
   { stores, homeStores, secret, budget, log: allLog, otherClock }: CellTies,
-  stops: (() => Promise<void>)[],
+  stops: Stops,
 ): Promise<RoleParts> {
   const log = logOf(name, allLog);
   const recordClock = await stores.ready();
@@ -235,46 +235,97 @@ async function openCell(
   return { cell: name, config, serverSecret: secret, ...ties, shards, policy, clock, onFault };
 }
 
-function fleetOf(cells: readonly RoleParts[]): AllCells {
-  const [home] = cells as [RoleParts];
-  const finder: CellFinder =
-    cells.length === 1 ? ONLY_HOME : new RecordCells(cells.map(({ stores }) => stores.sql("lists")));
-  return { home, cells, finder };
+function otherCell(cell: Cell, ties: Omit<CellTies, "stores">): OtherCell {
+  const log = logOf(cell.name, ties.log);
+  return new OtherCell({
+    name: cell.name,
+    log,
+    connect: () => storesOf(cell, ties.log, () => {}),
+    open: (stores, stops) => openCell(cell, { ...ties, stores }, stops),
+  });
+}
+
+function fleetOf(home: RoleParts, others: readonly OtherCell[]): AllCells {
+  const cells = [{ name: home.cell, parts: home, check: () => home.stores.check() }, ...others];
+  return { home, cells, finder: others.length === 0 ? ONLY_HOME : new RecordCells(cells.map(lookupsOf)) };
+}
+
+function lookupsOf(cell: FleetCell): () => Sql | null {
+  let sql: Sql | null = null;
+  return () => {
+    sql ??= cell.parts?.stores.sql("lists") ?? null;
+    return sql;
+  };
 }
 
 const ONLY_HOME: CellFinder = { ofHandle: async () => 0, ofWorkspace: async () => 0, forget() {} };
 
-/** `stops` gets how each is ended, also of those that began before one failed. */
+/**
+ * `stops` gets how each is ended, also of those that began before one failed. `begins`: how they begin for a
+ * cell that answers later.
+ */
 async function startRoles(
   roles: readonly Role[],
   fleet: AllCells,
   front: Front,
-  stops: (() => Promise<void>)[],
-): Promise<Partial<Ports>> {
-  const reports = roles.some((role) => REPORTING.includes(role)) ? await startReportWorkers(fleet) : [];
-  stops.push(...reports.map(({ stop }) => stop));
-  const ties: RoleTies = { front, onReport: (cell) => reports[cell]?.wake() };
+  stops: Stops,
+): Promise<Partial<Ports> & { begins(n: number): BeginRoles }> {
+  const reports = new ReportWorkers(roles, fleet.home);
+  const own = ROLES.filter((role) => roles.includes(role));
+  const opened = fleet.cells.flatMap(({ parts }, n) => (parts === null ? [] : [{ parts, n }]));
+  for (const { parts, n } of opened) await reports.begin(parts, n, stops);
+  const ties: RoleTies = { front, onReport: (cell) => reports.wake(cell) };
   const ports: Partial<Ports> = {};
-  for (const role of ROLES.filter((one) => roles.includes(one))) {
-    const started: (() => Promise<RunningRole>)[] = [];
-    const [worker, listener] = [WORKERS[role], LISTENERS[role]];
-    if (worker) for (const cell of fleet.cells) started.push(() => worker(cell, ties));
-    if (listener) started.push(() => listener(fleet, ties));
-    for (const start of started) {
-      const running = await start();
-      if (!running) continue;
-      const { stop, ...taken } = running;
-      stops.push(role === "deliver" ? stop : () => atMost(STOP_MS_MAX, stop()));
-      Object.assign(ports, taken);
-    }
+  const joins: JoinCell[] = [];
+  for (const role of own) {
+    for (const { parts } of opened) await startWorker(role, parts, ties, stops);
+    const running = await LISTENERS[role]?.(fleet, ties);
+    if (!running) continue;
+    const { stop, join, ...taken } = running;
+    stops.push(() => atMost(STOP_MS_MAX, stop()));
+    if (join) joins.push(join);
+    Object.assign(ports, taken);
   }
-  return ports;
+  const begins =
+    (n: number): BeginRoles =>
+    async (parts, stops, closes) => {
+      await reports.begin(parts, n, stops);
+      for (const role of own) await startWorker(role, parts, ties, stops);
+      for (const join of joins) {
+        const { stop } = await join(parts, n);
+        closes.push(stop);
+      }
+    };
+  return { ...ports, begins };
 }
 
-async function startReportWorkers({ home, cells }: AllCells) {
-  if (home.serverSecret === "") return [];
-  const { startReportWorker } = await import("./roles/reports.ts");
-  return cells.map(startReportWorker);
+async function startWorker(role: Role, parts: RoleParts, ties: RoleTies, stops: Stops): Promise<void> {
+  const running = await WORKERS[role]?.(parts, ties);
+  if (!running) return;
+  const { stop } = running;
+  stops.push(role === "deliver" ? stop : () => atMost(STOP_MS_MAX, stop()));
+}
+
+/** One for each cell, by its number. */
+class ReportWorkers {
+  readonly #isNeeded: boolean;
+  readonly #wakes: (() => void)[] = [];
+
+  constructor(roles: readonly Role[], { serverSecret }: RoleParts) {
+    this.#isNeeded = serverSecret !== "" && roles.some((role) => REPORTING.includes(role));
+  }
+
+  async begin(cell: RoleParts, n: number, stops: Stops): Promise<void> {
+    if (!this.#isNeeded) return;
+    const { startReportWorker } = await import("./roles/reports.ts");
+    const { wake, stop } = startReportWorker(cell);
+    stops.push(stop);
+    this.#wakes[n] = wake;
+  }
+
+  wake(n: number): void {
+    this.#wakes[n]?.();
+  }
 }
 
 /**

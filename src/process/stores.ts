@@ -76,6 +76,7 @@ export class Stores {
   #replica: Replica | null = null;
   #readiness: Promise<Readiness> | null = null;
   #unfollow = () => {};
+  #isClosed = false;
 
   constructor(options: StoresOptions) {
     const { databaseUrl, redisUrl, timeoutMs, answerMsMax = ANSWER_MS_MAX, log, onWaiting } = options;
@@ -223,7 +224,7 @@ export class Stores {
         return answer;
       } catch (error) {
         const cause = error instanceof NoAnswer ? undefined : causeOf(error);
-        if (cause === null) throw error;
+        if (cause === null || this.#isClosed) throw error;
         if (isMisconfigured(cause)) throw unreachable(store, cause);
         this.#missing = { [store.name.toLowerCase()]: whyNot(store, cause) };
         if (isFirst) {
@@ -283,6 +284,7 @@ export class Stores {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#unfollow();
     this.#replica?.stop();
     await Promise.all(this.#pools.map((sql) => sql.end({ timeout: CLOSE_SECONDS_MAX }).catch(() => {})));

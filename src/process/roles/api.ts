@@ -5,7 +5,7 @@ import { type Server, startServer } from "../../api/server.ts";
 import { atMost } from "../../clock.ts";
 import { requestLog } from "../lifelog.ts";
 import type { Readiness } from "../stores.ts";
-import type { AllCells } from "./allcells.ts";
+import type { AllCells, FleetCell, JoinCell } from "./allcells.ts";
 import { handlersOf, openIntake } from "./intake.ts";
 import { API_STOP_MS, type RoleParts } from "./parts.ts";
 
@@ -13,14 +13,15 @@ export async function startApiRole(fleet: AllCells, server: Server | null) {
   return fleet.cells.length === 1 ? startOne(fleet.home, server) : startForCells(fleet, server);
 }
 
-/** One server, and handlers for each cell behind it. */
+/** One server, and handlers for each cell behind it, also for those that answer later. */
 async function startForCells({ home, cells, finder }: AllCells, opened: Server | null) {
   const { config, budget, serverSecret } = home;
   const { host, port, sharedPort: sharesPort } = config;
   const server = opened ?? (await startServer({ host, port, sharesPort, budget, missing: () => ({}) }));
   const shared = new CellServer(server, finder, serverSecret);
+  const join: JoinCell = (cell, n) => startOne(cell, shared.cell(n), () => checkAll(cells));
   const apis: { stop(): Promise<void> }[] = [];
-  for (const cell of cells) apis.push(await startOne(cell, shared.cell(), () => checkAll(cells)));
+  for (const [n, { parts }] of cells.entries()) if (parts) apis.push(await join(parts, n));
   shared.open();
   return {
     port: server.port,
@@ -28,6 +29,7 @@ async function startForCells({ home, cells, finder }: AllCells, opened: Server |
       await atMost(API_STOP_MS, shared.stop());
       await Promise.all(apis.map((api) => api.stop()));
     },
+    join,
   };
 }
 
@@ -35,13 +37,13 @@ async function startForCells({ home, cells, finder }: AllCells, opened: Server |
  * Home decides: a process without it cannot serve, and another cell that is away is no reason to leave the
  * rest alone.
  */
-async function checkAll(cells: readonly RoleParts[]): Promise<Readiness> {
-  const found = await Promise.all(cells.map(({ stores }) => stores.check()));
+async function checkAll(cells: readonly FleetCell[]): Promise<Readiness> {
+  const found = await Promise.all(cells.map((cell) => cell.check()));
   const named = found.map(({ checks }, n) =>
     n === 0
       ? checks
       : Object.fromEntries(
-          Object.entries(checks).map(([name, state]) => [`${cells[n]?.cell} ${name}`, state]),
+          Object.entries(checks).map(([name, state]) => [`${cells[n]?.name} ${name}`, state]),
         ),
   );
   return { ready: found[0]?.ready ?? false, checks: Object.assign({}, ...named) };

@@ -8,7 +8,7 @@ import { openMailDoor, refusing } from "../../api/maildoor.ts";
 import type { SubmittedMail } from "../../submission/mail.ts";
 import type { MailDoor } from "../../submission/service.ts";
 import { openSubmission } from "../../submission/submission.ts";
-import type { AllCells } from "./allcells.ts";
+import type { AllCells, JoinCell } from "./allcells.ts";
 import { openAbove, openIntake } from "./intake.ts";
 import { notOpened, type RoleParts } from "./parts.ts";
 
@@ -23,9 +23,16 @@ export async function startSubmissionRole(fleet: AllCells) {
     log.warn(
       "SUBMISSION_TLS_CERT is not set: the certificate of submission is self-signed, and clients refuse it",
     );
-  const opened = await Promise.all(fleet.cells.map(openDoor));
-  const doors: MailDoor[] = opened.map(({ door }) => door);
-  const door = doors.length === 1 ? (doors[0] as MailDoor) : doorToCells(doors, fleet.finder, onFault);
+  const doors: MailDoor[] = [];
+  const openFor = async (cell: RoleParts, n: number) => {
+    const { door, close } = await openDoor(cell);
+    doors[n] = door;
+    return { close };
+  };
+  const opened = await Promise.all(
+    fleet.cells.flatMap(({ parts }, n) => (parts === null ? [] : [openFor(parts, n)])),
+  );
+  const door = fleet.cells.length === 1 ? (doors[0] as MailDoor) : doorToCells(doors, fleet.finder, onFault);
   const { served, stop } = await openAbove(
     opened,
     () => openSubmission(config, { door, room: budget, clock, onFault }),
@@ -36,7 +43,8 @@ export async function startSubmissionRole(fleet: AllCells) {
         "Set SUBMISSION_HOST, SUBMISSION_PORT, SUBMISSION_TLS_PORT, SUBMISSION_TLS_CERT or SUBMISSION_TLS_KEY.",
       ),
   );
-  return { submissionPort: served.port, submissionTlsPort: served.tlsPort, stop };
+  const join: JoinCell = async (cell, n) => ({ stop: (await openFor(cell, n)).close });
+  return { submissionPort: served.port, submissionTlsPort: served.tlsPort, stop, join };
 }
 
 async function openDoor(parts: RoleParts) {
