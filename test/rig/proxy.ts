@@ -41,7 +41,7 @@ export class TcpProxy {
   isStalled = false;
   ambush: Ambush | null = null;
   allowance: Allowance | null = null;
-  readonly #target: Address;
+  #target: Address;
   readonly #path: string | null;
   #port: number | undefined;
   #server: Server | null = null;
@@ -59,6 +59,11 @@ export class TcpProxy {
 
   get openConnections(): number {
     return this.#links.size;
+  }
+
+  /** Connections that are made from now on go there. */
+  lead(target: Address): void {
+    this.#target = target;
   }
 
   /** Everything stays open, new connections included, and nothing passes. */

@@ -17,6 +17,8 @@ export type Standby = {
   port: number;
   /** A connection of the test's own: `pg_wal_replay_pause()` holds it behind. */
   sql: Sql;
+  /** It takes writes from now on, as the primary. */
+  promote(): Promise<void>;
   /** As a power cut would. */
   kill(): Promise<void>;
   restart(): Promise<void>;
@@ -36,6 +38,10 @@ export async function startStandby(primary: Postgres): Promise<Standby> {
     url: url.href,
     port,
     sql,
+    async promote() {
+      const [row] = await sql<{ isPromoted: boolean }[]>`select pg_promote() as "isPromoted"`;
+      if (!row?.isPromoted) throw new Error("the standby was not promoted");
+    },
     async kill() {
       process.kill(server.pid, "SIGQUIT");
       await server.ended;
