@@ -7,11 +7,13 @@ import pino from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { loadConfig } from "../../src/config.ts";
 import { type Postgres, startPostgres } from "../../src/embedded/postgres.ts";
+import { allFamilies } from "../../src/meter.ts";
 import { serve } from "../../src/process/serve.ts";
 import { connectRecord } from "../../src/record/db/connect.ts";
 import { commandLine } from "../rig/command.ts";
 import { databaseAt } from "../rig/database.ts";
 import { Engine, settingsOf } from "../rig/engine.ts";
+import { signedIn } from "../rig/people.ts";
 import { missingPgBouncer, startPgBouncer } from "../rig/pgbouncer.ts";
 import { openProxy, type TcpProxy } from "../rig/proxy.ts";
 import { scrape } from "../rig/scrape.ts";
@@ -62,12 +64,15 @@ let redis: OwnRedis;
 let ws: TestWorkspace;
 const ends: (() => Promise<unknown>)[] = [];
 
-async function openEngine(readUrl: string): Promise<{ engine: Engine; heard: Heard }> {
+async function openEngine(
+  readUrl: string,
+  role: "api" | "console" = "api",
+): Promise<{ engine: Engine; heard: Heard }> {
   const heard = new Heard();
   const stores = { databaseUrl: primary.url, redisUrl: redis.url };
-  const settings = { READ_DATABASE_URL: readUrl, METRICS_PORT: "0" };
+  const settings = { READ_DATABASE_URL: readUrl, METRICS_PORT: "0", CONSOLE_PORT: "0" };
   const log = pino({ level: "info" }, heard);
-  const serving = await serve(loadConfig(settingsOf({ ...stores, settings })), ["api"], log);
+  const serving = await serve(loadConfig(settingsOf({ ...stores, settings })), [role], log);
   const engine = new Engine(serving, primary.url, redis.url, { now: Date.now, given: () => 0 }, []);
   ends.push(() => engine.stop());
   return { engine, heard };
@@ -175,6 +180,44 @@ test("one that is away costs nobody an answer", async () => {
   await standby.restart();
   await heard.line(USED);
   while (!(await isListed(id)));
+});
+
+/** Of all engines of this process: no scrape says it at once. */
+function readsOf(server: "replica" | "primary"): number {
+  const family = allFamilies().find(({ name }) => name === "postrider_replica_reads_total");
+  if (family?.type !== "counter") throw new Error("no reads are counted");
+  return [...family.read()].reduce((sum, [labels, n]) => (labels.includes(server) ? sum + n : sum), 0);
+}
+
+test("the console reads charts, queue and audit log there, and from the primary while it is behind", async () => {
+  const url = new URL(standby.url);
+  url.port = String(proxy.port);
+  const { engine: seen, heard: lines } = await openEngine(url.href, "console");
+  await lines.line(USED);
+  const browser = await signedIn(seen.consoleUrl, seen.sql, ws.id);
+  const views = ["overview", "usage", "queue", "audit", "caps/history"];
+  const answeredBy = async (server: "replica" | "primary") => {
+    for (const view of views) {
+      const before = readsOf(server);
+      expect([view, (await browser.get(view)).status]).toEqual([view, 200]);
+      expect(readsOf(server), view).toBeGreaterThan(before);
+    }
+  };
+  const ofPrimary = readsOf("primary");
+  await answeredBy("replica");
+  expect(readsOf("primary")).toBe(ofPrimary);
+
+  await standby.sql`select pg_wal_replay_pause()`;
+  while ((await pauseState()) !== "paused");
+  await browser.post("members", { email: "late@example.com", role: "member" });
+  await lines.line(NOT_USED);
+  const ofReplica = readsOf("replica");
+  await answeredBy("primary");
+  expect(readsOf("replica")).toBe(ofReplica);
+  expect(JSON.stringify((await browser.get("audit")).body)).toContain("late@example.com");
+  await standby.sql`select pg_wal_replay_resume()`;
+  await lines.line(USED);
+  await answeredBy("replica");
 });
 
 test.each([
