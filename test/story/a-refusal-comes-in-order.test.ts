@@ -30,21 +30,6 @@ async function answerTo(port: number, host: string, bytes: string): Promise<Refu
 }
 
 describe("before anything else, who is asking", () => {
-  test.each(["origin", "sec-fetch-site", "sec-fetch-dest", "referer"])(
-    "a web page is refused by its %s",
-    async (header) => {
-      const answer = await raw("GET", "/api/v1/emails", {
-        [header]: "https://x.example",
-        authorization: "Bearer nonsense",
-      });
-      expect(answer.body).toMatchObject({ statusCode: 403, name: "browser_request_blocked" });
-      expect(answer.headers.get("access-control-allow-origin")).toBeNull();
-    },
-  );
-  test("a preflight is refused, a fetch from Node is not", async () => {
-    expect((await raw("OPTIONS", "/api/v1/emails", {})).body.name).toBe("browser_request_blocked");
-    expect((await ws.client.get("/emails", { "sec-fetch-mode": "cors" })).status).toBe(200);
-  });
   test("no key and an empty one are missing, anything else that is no key of ours is invalid", async () => {
     const missing = await raw("GET", "/api/v1/nowhere", {});
     expect(missing.body).toMatchObject({ statusCode: 401, name: "missing_api_key" });
