@@ -26,7 +26,7 @@ import {
 import type { SoftSeries } from "../record/mail/suppressions.ts";
 import { type HeardTlsReport, insertTlsReports } from "../record/transport/tlsreports.ts";
 import { ownersOf } from "../record/workspaces/domains.ts";
-import { listWorkspaces, workspacesOfHandles } from "../record/workspaces/workspaces.ts";
+import { workspaceIdsAfter, workspacesOfHandles } from "../record/workspaces/workspaces.ts";
 import type { ReturnPathKey } from "../returnpath.ts";
 import { StepSize } from "../rules/stepsize.ts";
 import { turn } from "../turn.ts";
@@ -52,6 +52,8 @@ const GIVEN_UP_MS = 7 * 86_400_000;
 const LABELS_MAX = 10;
 /** How long the marks of workspaces are believed to be all. */
 const MARKS_MS = 30_000;
+/** Of workspaces: some 5 ms of work. */
+const MARKED_AT_ONCE_MAX = 1_000;
 
 export type ReportWorkerParts = {
   sql: Sql;
@@ -275,10 +277,20 @@ export class ReportWorker {
     if (mark === null) return null;
     const known = this.#marks.get(mark);
     if (known !== undefined || performance.now() - this.#marksAt < MARKS_MS) return known ?? null;
-    const { markOf } = this.#parts;
-    this.#marks = new Map((await listWorkspaces(tx)).map(({ id }) => [markOf(id), id]));
+    this.#marks = await this.#readMarks(tx);
     this.#marksAt = performance.now();
     return this.#marks.get(mark) ?? null;
+  }
+
+  /** Anybody can make us calculate those of all workspaces: others have their turn in between. */
+  async #readMarks(tx: Tx): Promise<Map<string, string>> {
+    const marks = new Map<string, string>();
+    let ids: string[] = [];
+    do {
+      ids = await workspaceIdsAfter(tx, ids.at(-1) ?? null, MARKED_AT_ONCE_MAX);
+      for (const id of ids) marks.set(this.#parts.markOf(id), id);
+    } while (ids.length === MARKED_AT_ONCE_MAX);
+    return marks;
   }
 }
 

@@ -67,6 +67,17 @@ export async function listWorkspaces(sql: Sql | Tx): Promise<Workspace[]> {
   return selectWorkspaces(sql, null);
 }
 
+/** Of the workspaces behind this one, in the order of their ids; null: of the first. */
+export async function workspaceIdsAfter(
+  sql: Sql | Tx,
+  after: string | null,
+  most: number,
+): Promise<string[]> {
+  const rows = await typed(sql, pick(workspaceRow, "id"))`
+    select id from workspace where ${after}::uuid is null or id > ${after} order by id limit ${most}`;
+  return rows.map(({ id }) => id);
+}
+
 const workspaceItemRow = {
   ...pick(
     workspaceRow,
