@@ -15,6 +15,7 @@ import { request as requestTls, Agent as TlsAgent } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import { codeOf } from "../caught.ts";
 import { whenLate } from "../clock.ts";
+import { turnIfLate } from "../turn.ts";
 import { type EgressRules, hostOf, knownAddresses, portOf } from "./endpoint.ts";
 
 export const POST_MS_MAX = 15_000;
@@ -142,7 +143,7 @@ export class Poster {
       });
       request.on("response", (response: IncomingMessage) => {
         answer = response;
-        readBounded(response, (text) => finish(resultOf(response, text, began)));
+        void readBounded(response, (text) => finish(resultOf(response, text, began)));
       });
       request.end(body);
     });
@@ -204,11 +205,18 @@ export class Poster {
   }
 }
 
-/** Hands the text to `done` once, when it is over, broken off or too long. */
-function readBounded(response: IncomingMessage, done: (text: string) => void): void {
+/**
+ * Hands the text to `done` once, when it is over, broken off or too long. Endpoints may let all of their
+ * answers come at once: until one has its turn, its connection is not read.
+ */
+async function readBounded(response: IncomingMessage, done: (text: string) => void): Promise<void> {
   const kept: Buffer[] = [];
   let bytes = 0;
   const finish = () => done(Buffer.concat(kept).toString("utf8"));
+  response.on("error", finish);
+  const late = turnIfLate();
+  if (late) await late;
+  response.on("end", finish);
   response.on("data", (chunk: Buffer) => {
     if (bytes < RESPONSE_CHARS_KEPT * 4) kept.push(chunk);
     bytes += chunk.byteLength;
@@ -216,8 +224,6 @@ function readBounded(response: IncomingMessage, done: (text: string) => void): v
     finish();
     response.destroy();
   });
-  response.on("end", finish);
-  response.on("error", finish);
 }
 
 function resultOf(response: IncomingMessage, text: string, began: number): PostResult {

@@ -18,6 +18,7 @@ import type {
 } from "../record/outbox/dispatch.ts";
 import type { WebhookKey } from "../record/outbox/webhooks.ts";
 import { FAILURES_MAX, pauseAfter, retryAfterMs, TRIES_MAX, waitAfter } from "../rules/webhook.ts";
+import { turnIfLate } from "../turn.ts";
 import { eventId, payloadOf } from "./payload.ts";
 import { POST_MS_MAX, Poster, type PosterParts, type PostResult } from "./post.ts";
 import { type SecretSealer, Signatures } from "./secret.ts";
@@ -134,6 +135,7 @@ export class EndpointSender {
   #isClosed = false;
   #limit = CONNECTIONS_FIRST;
   #running = 0;
+  #isPumping = false;
   /** Nothing was read for it since it was claimed. */
   isFresh = true;
   idleSince = performance.now();
@@ -339,9 +341,20 @@ export class EndpointSender {
   }
 
   #pump(): void {
-    while (this.#running < this.#limit && !this.#isClosed) {
-      const one = this.#ready.shift();
-      if (!one) return;
+    if (!this.#isPumping) void this.#sendNext();
+  }
+
+  /**
+   * To sign and to send takes some tenths of a millisecond, and all answers of many endpoints may come at
+   * once.
+   */
+  async #sendNext(): Promise<void> {
+    this.#isPumping = true;
+    while (this.#maySend()) {
+      const late = turnIfLate();
+      if (late) await late;
+      const one = this.#maySend() ? this.#ready.shift() : undefined;
+      if (!one) break;
       if (performance.now() - one.readAt > CONTENTS_MS_MAX) {
         this.#readAnew(one);
         continue;
@@ -349,6 +362,11 @@ export class EndpointSender {
       this.#running++;
       void this.#send(one);
     }
+    this.#isPumping = false;
+  }
+
+  #maySend(): boolean {
+    return this.#running < this.#limit && !this.#isClosed && this.#ready.length > 0;
   }
 
   async #send(one: EventInHand): Promise<void> {
