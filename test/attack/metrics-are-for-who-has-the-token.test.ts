@@ -1,4 +1,6 @@
-/** Metrics name workspaces and what they send. Where others can connect, they are told under a token alone. */
+/**
+ * Metrics name workspaces and what they send. Where others can connect, they are told under a token alone.
+ */
 import { expect, test } from "vitest";
 import { startEngine } from "../rig/engine.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Automations, contacts and events that are as long as they may be, of many runs that are due at once. Whoever
- * leads runs sends mail of others too: its event loop is asked for the work that it did in one turn.
+ * Automations and contacts that are as long as they may be, of many runs that are due at once. Whoever leads
+ * runs sends mail of others too: its event loop is asked for the work that it did in one turn.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { apply } from "../../src/automation/apply.ts";
@@ -43,7 +43,7 @@ const PROPERTIES: Record<string, object> = {
   "of one text": { a: "\u00e9".repeat(7_000) },
 };
 
-/** A document, its runs each of a contact and an event with these properties; all due at once, again and again. */
+/** Runs of a document, each of a contact with these properties; all due at once, again and again. */
 async function manyRuns(document: object, properties: object): Promise<() => Promise<void>> {
   const { body } = await ws.client.post<{ id: string }>("/audiences", { name: "A" });
   const audience_id = body.id;

@@ -1,7 +1,7 @@
 /**
  * Endpoints of webhooks that do what costs most: they let all answers come at once, answer at length, and are
- * told very long events. Whoever tells them has other endpoints too: its event loop is asked for the work that
- * it did in one turn.
+ * told very long events. Whoever tells them has other endpoints too: its event loop is asked for the work
+ * that it did in one turn.
  */
 import type { ServerResponse } from "node:http";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";

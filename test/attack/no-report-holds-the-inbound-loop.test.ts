@@ -186,7 +186,7 @@ const TLS: Record<string, (n: number) => string> = {
         )
         .join(),
     ),
-  "policies without end": (n) => tlsReport(n, fill("{},", 240 * KB) + "{}"),
+  "policies without end": (n) => tlsReport(n, `${fill("{},", 240 * KB)}{}`),
   "arrays in arrays": () => fill("[", 120 * KB) + fill("]", 120 * KB),
   "keys that differ": () => `{${numbered(240 * KB, (n) => `"${n.toString(36)}":0,`)}"a":0}`,
   "twenty domains below ours": (n) =>

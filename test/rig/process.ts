@@ -16,6 +16,8 @@ export type EngineProcess = {
   port: number | null;
   /** Where it takes reports, when it does. */
   inboundPort: number | null;
+  /** Of its console, when it has one. */
+  consolePort: number | null;
   /** Where it takes mail over SMTP in TLS, when it does. */
   submissionTlsPort: number | null;
   /** False as soon as it has ended, by itself too. */
@@ -70,6 +72,7 @@ export async function startProcess(
     pid: child.pid as number,
     port: report.port,
     inboundPort: report.inboundPort,
+    consolePort: report.consolePort,
     submissionTlsPort: report.submissionTlsPort,
     isRunning: () => child.exitCode === null && child.signalCode === null,
     kill: () => end("SIGKILL"),
