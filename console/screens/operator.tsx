@@ -53,15 +53,11 @@ export function OperatorScreen() {
 }
 
 function Workspaces() {
-  const [suspending, setSuspending] = useState<WorkspaceItem | null>(null);
+  const [asked, ask] = useState<WorkspaceItem | null>(null);
   const [changes, setChanges] = useState(0);
-  const act = async (id: string, what: "suspend" | "resume", given: { reason?: string | undefined } = {}) => {
-    await call("POST", `operator/workspaces/${id}/${what}`, given);
+  const onDone = () => {
     setChanges(changes + 1);
-  };
-  const suspend = async (id: string, fields: FormData) => {
-    await act(id, "suspend", { reason: maybe(fields, "reason") });
-    setSuspending(null);
+    ask(null);
   };
   return (
     <>
@@ -106,27 +102,43 @@ function Workspaces() {
             name: "Actions",
             unnamed: true,
             numeric: true,
-            cell: (one) =>
-              one.suspended_at ? (
-                <Do name="Resume" act={() => act(one.id, "resume")} />
-              ) : (
-                <button type="button" class="small" onClick={() => setSuspending(one)}>
-                  Suspend
-                </button>
-              ),
+            cell: (one) => (
+              <button type="button" class="small" onClick={() => ask(one)}>
+                {one.suspended_at ? "Resume" : "Suspend"}
+              </button>
+            ),
           },
         ]}
         empty={<p>There is no workspace.</p>}
       />
-      {suspending && (
-        <Dialog title={`Suspend ${suspending.name}?`} onClose={() => setSuspending(null)}>
-          <p>Its requests are refused, and its mail is held until it is resumed.</p>
-          <Form button="Suspend" isDanger onSubmit={(fields) => suspend(suspending.id, fields)}>
-            <Text label="Reason" name="reason" hint="Operators see it here and in the audit log." />
-          </Form>
-        </Dialog>
-      )}
+      {asked && <Suspension of={asked} onDone={onDone} onClose={() => ask(null)} />}
     </>
+  );
+}
+
+function Suspension({ of, onDone, onClose }: { of: WorkspaceItem; onDone(): void; onClose(): void }) {
+  const { id, name, suspended_at } = of;
+  const [what, button] = suspended_at ? ["resume", "Resume"] : ["suspend", "Suspend"];
+  const act = async (fields: FormData) => {
+    await call("POST", `operator/workspaces/${id}/${what}`, { reason: maybe(fields, "reason") });
+    onDone();
+  };
+  return (
+    <Dialog title={`${button} ${name}?`} onClose={onClose}>
+      <p>
+        {suspended_at
+          ? "Its mail that was held is sent, within the caps."
+          : "Its requests are refused, and its mail is held until it is resumed."}
+      </p>
+      <Form button={button} isDanger={!suspended_at} onSubmit={act}>
+        <Text
+          label="Reason"
+          name="reason"
+          isOptional={suspended_at !== null}
+          hint="Operators see it here and in the audit log."
+        />
+      </Form>
+    </Dialog>
   );
 }
 

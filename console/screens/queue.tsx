@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { call } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Empty, Host, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
-import { Confirm, Dialog, Do, Form, maybe, Text, textOf } from "../parts/form.tsx";
+import { Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
 import type { Column } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
@@ -118,18 +118,26 @@ type DialogProps = { onDone(): Promise<unknown>; onClose(): void };
 /** What concerns the mail of every workspace. */
 export function OperatorDialog({ what, destination, onDone, onClose }: NonNullable<Asked> & DialogProps) {
   if (what === "suspend") return <Suspend destination={destination} onDone={onDone} onClose={onClose} />;
-  if (what === "cancel") return null;
+  if (what === "bounce") return <Bounce destination={destination} onDone={onDone} onClose={onClose} />;
+  return null;
+}
+
+function Bounce({ destination, onDone, onClose }: DialogProps & { destination: string }) {
+  const bounce = async (fields: FormData) => {
+    await call("POST", "operator/queue/bounce", { destination, reason: textOf(fields, "reason") });
+    await onDone();
+    onClose();
+  };
   return (
-    <Confirm
-      title={`Bounce all deferred mail to ${destination}?`}
-      button="Bounce it"
-      onConfirm={() => call("POST", "operator/queue/bounce", { destination }).then(onDone)}
-      onClose={onClose}
-    >
-      It ends as bounced, for every workspace of this installation. This cannot be undone.
-    </Confirm>
+    <Dialog title={`Bounce all deferred mail to ${destination}?`} onClose={onClose}>
+      <Form button="Bounce it" isDanger onSubmit={bounce}>
+        <p>It ends as bounced, for every workspace of this installation. This cannot be undone.</p>
+        <Text label="Reason" name="reason" hint={REASON_HINT} />
+      </Form>
+    </Dialog>
   );
 }
+const REASON_HINT = "Callers read it as the reason of the e-mail. It is in the audit log, too.";
 
 export function Counts({ emails }: { emails: Queue["emails"] }) {
   return (
@@ -251,7 +259,7 @@ function Suspend({ destination, onDone, onClose }: DialogProps & { destination: 
     await call("POST", "operator/queue/suspend", {
       destination,
       ...(hours !== "" && { hours: Number(hours) }),
-      reason: maybe(fields, "reason"),
+      reason: textOf(fields, "reason"),
     });
     await onDone();
     onClose();
@@ -261,7 +269,7 @@ function Suspend({ destination, onDone, onClose }: DialogProps & { destination: 
       <Form button="Suspend" onSubmit={suspend}>
         <p>Nothing is sent there, its mail waits, and no attempt is counted. It concerns every workspace.</p>
         <Text label="Hours" name="hours" type="number" isOptional hint="Empty: until it is resumed." />
-        <Text label="Reason" name="reason" isOptional hint="Callers read it as the reason of the e-mail." />
+        <Text label="Reason" name="reason" hint={REASON_HINT} />
       </Form>
     </Dialog>
   );

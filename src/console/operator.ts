@@ -24,8 +24,10 @@ const HOURS_MAX = 24 * 365;
 const NAME_CHARS_MAX = 100;
 
 const closed = { additionalProperties: false } as const;
-const Reason = Type.Optional(Type.String({ minLength: 1, maxLength: 300 }));
+/** With a letter in it: those who ask later have nothing else. */
+const Reason = Type.String({ minLength: 1, maxLength: 300, pattern: "\\S" });
 const Reasoned = Type.Object({ reason: Reason }, closed);
+const PerhapsReasoned = Type.Object({ reason: Type.Optional(Reason) }, closed);
 const Wanted = Type.Object({ what: Type.String({ minLength: 1, maxLength: 1_000 }) }, closed);
 const Destination = Type.Object({ destination: DestinationName }, closed);
 const HeldDestination = Type.Object(
@@ -60,10 +62,10 @@ export function operatorCalls(parts: OperatorParts): ConsoleCall[] {
     }),
     operatorCall({
       ...{ method: "POST", path: "operator/workspaces/{id}/suspend", body: Reasoned },
-      handle: ({ params, body }) => suspend(parts, params[0], body.reason ?? null),
+      handle: ({ params, body }) => suspend(parts, params[0], body.reason),
     }),
     operatorCall({
-      ...{ method: "POST", path: "operator/workspaces/{id}/resume", body: Reasoned },
+      ...{ method: "POST", path: "operator/workspaces/{id}/resume", body: PerhapsReasoned },
       handle: ({ params, body }) => resume(parts, params[0], body.reason ?? null),
     }),
     operatorCall({
@@ -89,7 +91,7 @@ function queueChanges(sql: Sql): ConsoleCall[] {
     operatorCall({
       ...{ method: "POST", path: "operator/queue/suspend", body: HeldDestination },
       async handle({ body, now }) {
-        const { hours, reason = "suspended by an operator" } = body;
+        const { hours, reason } = body;
         const until = hours === undefined ? null : new Date(now + hours * HOUR_MS);
         const hold = { destination: named(body.destination), until, reason };
         await suspendDestination(sql, hold, new Date(now));
@@ -120,10 +122,10 @@ function queueChanges(sql: Sql): ConsoleCall[] {
     operatorCall({
       ...{ method: "POST", path: "operator/queue/bounce", body: BouncedDestination },
       async handle({ body, now }) {
-        const { reason = "bounced by an operator" } = body;
+        const { reason } = body;
         const destination = named(body.destination);
         const bounced = await bounceDeferred(sql, destination, reason, new Date(now));
-        return { status: 200, body: { object: "queue", bounced }, detail: { destination, bounced } };
+        return { status: 200, body: { object: "queue", bounced }, detail: { destination, reason, bounced } };
       },
     }),
   ];
@@ -138,7 +140,7 @@ function show({ id, name, plan, handle, createdAt, members, ...state }: Workspac
   };
 }
 
-async function suspend(parts: OperatorParts, id = "", reason: string | null): Promise<ConsoleAnswer> {
+async function suspend(parts: OperatorParts, id = "", reason: string): Promise<ConsoleAnswer> {
   const suspended = isUuid(id) ? await parts.keyring.suspend(id.toLowerCase(), reason) : null;
   if (!suspended) throw unknown();
   return changed(parts, id, suspended.suspendedAt, reason);

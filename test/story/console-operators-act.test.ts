@@ -44,7 +44,13 @@ inChromium("a workspace is suspended with a reason, which is shown and logged, a
   await change.getByText("phishing, report 17").waitFor();
   await page.getByRole("tab", { name: "Workspaces" }).click();
   await row.getByRole("button", { name: "Resume" }).click();
+  const again = page.getByRole("dialog", { name: "Resume Lottery?" });
+  await again.getByLabel("Reason").fill("they have cleaned up");
+  await again.getByRole("button", { name: "Resume" }).click();
   await row.getByRole("button", { name: "Suspend" }).waitFor();
+  await page.getByRole("tab", { name: "Audit log" }).click();
+  const resumed = page.locator("tbody tr").filter({ hasText: "Resumed a workspace" });
+  await resumed.getByText("they have cleaned up").waitFor();
   expect(chromium.complaints).toEqual([]);
 });
 
@@ -58,6 +64,7 @@ inChromium("deferred mail to a destination is bounced, and found by its Message-
   const page = await operatorPage("queue");
   const row = page.locator("tbody tr").filter({ hasText: "slow.example.net" });
   await row.getByRole("button", { name: "Bounce" }).click();
+  await page.getByRole("dialog").getByLabel("Reason").fill("it has closed");
   await page.getByRole("dialog").getByRole("button", { name: "Bounce it" }).click();
   await page.getByRole("dialog").waitFor({ state: "detached" });
   expect(await status()).toBe("bounced");

@@ -326,14 +326,24 @@ test("operators see all workspaces, hold destinations, set caps and find mail; o
   expect((await operator.get("operator/workspaces?name=a%00b")).status).toBe(422);
   expect((await operator.get("v1/emails", { "x-workspace": own.id })).status).toBe(404);
   const path = `operator/workspaces/${own.id}`;
+  for (const given of [{}, { reason: " " }])
+    expect((await operator.post(`${path}/suspend`, given)).status).toBe(422);
   expect((await operator.post(`${path}/suspend`, { reason: "spam" })).status).toBe(200);
+  const suspended = await operator.get<List<object>>("operator/audit?limit=1");
+  expect(suspended.body.data).toMatchObject([{ subject: own.id, detail: { reason: "spam" } }]);
   expect((await own.client.post("/emails", mail())).status).toBe(403);
   expect((await operator.post(`${path}/resume`, { reason: "all clear" })).status).toBe(200);
   const resumed = await operator.get<List<object>>("operator/audit?limit=1");
   expect(resumed.body.data).toMatchObject([{ subject: own.id, detail: { reason: "all clear" } }]);
   expect((await own.client.post("/emails", mail())).status).toBe(200);
   const destination = `${own.handle.toLowerCase()}.example`;
-  expect((await operator.post("operator/queue/suspend", { destination, hours: 1 })).status).toBe(200);
+  expect((await operator.post("operator/queue/suspend", { destination, hours: 1 })).status).toBe(422);
+  const hold = { destination, hours: 1, reason: "slow" };
+  expect((await operator.post("operator/queue/suspend", hold)).status).toBe(200);
+  expect((await operator.post("operator/queue/bounce", { destination })).status).toBe(422);
+  await operator.post("operator/queue/bounce", { destination, reason: "closed" });
+  const bounced = await operator.get<List<object>>("operator/audit?limit=1");
+  expect(bounced.body.data).toMatchObject([{ detail: { destination, reason: "closed" } }]);
   const queue = await operator.get<{ holds: { destination: string }[] }>("operator/queue");
   expect(queue.body.holds.map((one) => one.destination)).toContain(destination);
   expect((await operator.post("operator/queue/resume", { destination })).status).toBe(200);
