@@ -122,7 +122,8 @@ function say(detail: unknown): string {
 function shortly(detail: unknown): string {
   if (detail === null || typeof detail !== "object") return say(detail);
   return TELLING.flatMap((name) => {
-    const value = (detail as Record<string, unknown>)[name];
-    return typeof value === "string" ? [value] : [];
+    const { [name]: value, [`new_${name}`]: after } = detail as Record<string, unknown>;
+    if (typeof value !== "string") return [];
+    return [typeof after === "string" ? `${value} → ${after}` : value];
   }).join(", ");
 }

@@ -1,11 +1,15 @@
 /** /console/call/v1: the API for whoever is signed in, with what their role allows. */
+
+import { identity, parseMailbox } from "../address.ts";
 import type { Caller } from "../admission/admit.ts";
 import { toBits } from "../admission/permissions.ts";
+import { isUuid } from "../ids.ts";
 import { nameOf } from "../record/accounts/names.ts";
 import type { WorkspaceOfPerson } from "../record/accounts/sessions.ts";
+import { placeContact } from "../record/contacts/contacts.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { limitsText, streamLimits, TRANSACTIONAL } from "../rules/stream.ts";
-import { type Calls, expectRole, type KnownWorkspace, MANAGERS, type VisitOf } from "./calls.ts";
+import { type Calls, decoded, expectRole, type KnownWorkspace, MANAGERS, type VisitOf } from "./calls.ts";
 import { type ConsoleAnswer, ConsoleRefusal } from "./refusal.ts";
 import type { ConsoleRequest } from "./request.ts";
 import type { ConsoleSession } from "./sessions.ts";
@@ -47,6 +51,10 @@ const NOT_FOR_MEMBERS: ReadonlySet<string> = new Set([
   "POST /webhooks/{id}/signing-secret/rotate",
 ]);
 
+/** Parameters that an address may stand for. */
+const OF_PEOPLE: ReadonlySet<string> = new Set(["email_or_id", "id_or_email"]);
+const RENAMING: ReadonlySet<string> = new Set(["PATCH", "PUT"]);
+
 type ApiCallParts = { sql: Sql; door: ApiDoor; calls: Calls };
 
 export async function answerOfApi(
@@ -64,17 +72,21 @@ export async function answerOfApi(
     refusal: (asked) => refusalOf(workspace, asked),
     async before(asked) {
       if (request.method === "GET") return null;
-      const params = paramsIn(asked.name, path);
-      const change = { workspaceId: workspace.id, action: asked.name, subject: params.join(" ") };
       const [kind = ""] = path.split("/").filter((segment) => segment !== "");
+      const nameNow = (id = "") => nameOf(sql, workspace.id, kind, id);
       try {
+        const params = paramsIn(asked.name, path);
+        const subject = await subjectOf(sql, workspace.id, kind, params);
+        const [first] = params;
         // it may have no name afterwards
-        const name = params[0] ? await nameOf(sql, workspace.id, kind, params[0]) : null;
+        const before = first ? await nameNow(first.value) : null;
+        const change = { workspaceId: workspace.id, action: asked.name, subject };
         const answered = await calls.note(request, session, change);
         note = async (given) => {
-          const made = params[0] === undefined ? idIn(given) : undefined;
-          const called = name ?? (await nameOf(sql, workspace.id, kind, made ?? params[0] ?? ""));
-          await answered(given.status, detailOf(made, called));
+          const id = idIn(given);
+          const mayRename = before === null || RENAMING.has(request.method);
+          const after = mayRename ? await nameNow(id ?? first?.value) : before;
+          await answered(given.status, detailOf(subject === "" ? id : undefined, before, after));
         };
         return null;
       } catch (error) {
@@ -86,16 +98,21 @@ export async function answerOfApi(
   return answer;
 }
 
-/** Of what was made. */
+/** Of what was made, or of what an address stood for. */
 function idIn({ status, body }: ApiAnswer): string | undefined {
   if (status >= 300) return undefined;
   const { id } = JSON.parse(String(body)) as { id?: unknown };
   return typeof id === "string" ? id : undefined;
 }
 
-function detailOf(id: string | undefined, name: string | null): object | undefined {
+function detailOf(id: string | undefined, before: string | null, after: string | null): object | undefined {
+  const name = before ?? after;
   if (id === undefined && name === null) return undefined;
-  return { ...(id !== undefined && { id }), ...(name !== null && { name }) };
+  return {
+    ...(id !== undefined && { id }),
+    ...(name !== null && { name }),
+    ...(after !== null && after !== name && { new_name: after }),
+  };
 }
 
 /**
@@ -137,11 +154,51 @@ function answerOfRefusal(error: unknown): ApiAnswer {
   return { ...error.answer, body: JSON.stringify(error.answer.body) };
 }
 
+type Param = { name: string; value: string };
+
 /** What stands for the parameters of the path. */
-function paramsIn(name: string, path: string): string[] {
+function paramsIn(name: string, path: string): Param[] {
   const wanted = name.split("/").slice(1);
   const given = path.split("/").filter((segment) => segment !== "");
-  return given.filter((_, n) => wanted[n]?.startsWith("{"));
+  return given.flatMap((value, n) => {
+    const [, param] = /^\{(.+)\}$/.exec(wanted[n] ?? "") ?? [];
+    return param === undefined ? [] : [{ name: param, value }];
+  });
+}
+
+/** Without addresses: a contact is named by its id, since the log is kept when people are erased. */
+async function subjectOf(
+  sql: Sql,
+  workspaceId: string,
+  kind: string,
+  params: readonly Param[],
+): Promise<string> {
+  const outer = params[0]?.value ?? "";
+  const audience = kind !== "contacts" && isUuid(outer) ? [outer] : null;
+  const ids = params.map(({ name, value }) => {
+    if (!OF_PEOPLE.has(name) || isUuid(value)) return value;
+    return name === "email_or_id" ? contactAt(sql, workspaceId, audience, decoded(value)) : null;
+  });
+  return (await Promise.all(ids)).filter((id) => id !== null).join(" ");
+}
+
+/** The contact with an address, also one that is archived; null: there is none. */
+async function contactAt(
+  sql: Sql,
+  workspaceId: string,
+  audience: readonly string[] | null,
+  text: string,
+): Promise<string | null> {
+  const mailbox = parseMailbox(text);
+  if (!mailbox) return null;
+  const placed = await placeContact(
+    sql,
+    workspaceId,
+    audience,
+    { identity: identity(mailbox.address) },
+    true,
+  );
+  return placed?.id ?? null;
 }
 
 /** An account stands where a key would. */

@@ -292,7 +292,7 @@ function paramsOf(wanted: readonly string[], segments: readonly string[]): strin
   return params;
 }
 
-function decoded(segment: string): string {
+export function decoded(segment: string): string {
   try {
     return decodeURIComponent(segment);
   } catch {

@@ -32,7 +32,7 @@ inChromium("what owners and operators change, and what they are refused", async 
   // what it was called, also where it is gone, and what was made
   await row("Removed a domain").getByText("gone.example.com").waitFor();
   await row("Added a domain").getByText("gone.example.com").waitFor();
-  await row("Changed a template").getByText("Order").waitFor();
+  await row("Changed a template").getByText("Order → Bill").waitFor();
   await row("Created an audience").getByText("Readers").waitFor();
   const { body: log } = await owner.get<{ data: { action: string; detail: unknown }[] }>("audit");
   const made = log.data.find(({ action }) => action === "POST /audiences");

@@ -1,5 +1,7 @@
 /** Every call that shows or changes something beside the API's own, asked once as its page asks it. */
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { newId } from "../../src/ids.ts";
 import { numberEvents } from "../../src/record/outbox/outbox.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import {
@@ -353,6 +355,60 @@ test("operators see all workspaces, hold destinations, set caps and find mail; o
   expect(log.body.data).toMatchObject([
     { action: "POST operator/caps/{id}", subject: own.id, account: { email }, status: 200 },
   ]);
+});
+
+test("the audit log holds the old and the new name, and no address of a contact", async () => {
+  const own = await engine.workspace();
+  const owner = await signedIn(engine.consoleUrl, engine.sql, own.id);
+  type Made = { id: string };
+  const audience = (await owner.post<Made>("v1/audiences", { name: "People" })).body.id;
+  const template = (await owner.post<Made>("v1/templates", { name: "Order", html: "<p>1</p>" })).body.id;
+  await owner.call("PATCH", `v1/audiences/${audience}`, { name: "Readers" });
+  await owner.call("PATCH", `v1/templates/${template}`, { name: "Bill" });
+  await owner.call("PATCH", `v1/templates/${template}`, { html: "<p>2</p>" });
+  const changes = () => owner.get<List<{ subject: string; detail: unknown }>>("audit?limit=3");
+  expect((await changes()).body.data.map(({ detail }) => detail)).toEqual([
+    { name: "Bill" },
+    { name: "Order", new_name: "Bill" },
+    { name: "People", new_name: "Readers" },
+  ]);
+
+  const address = "To.Forget@example.net";
+  const contacts = `v1/audiences/${audience}/contacts`;
+  const contact = (await owner.post<Made>(contacts, { email: address })).body.id;
+  const suppression = (await owner.post<Made>("v1/suppressions", { email: address })).body.id;
+  const at = encodeURIComponent(address.toLowerCase());
+  await owner.call("PATCH", `v1/contacts/${at}`, { first_name: "T" });
+  await owner.call("DELETE", `v1/suppressions/${at}`);
+  await owner.call("DELETE", `${contacts}/${address}`);
+  await owner.call("DELETE", `${contacts}/${at}?mode=erase`);
+  await owner.call("DELETE", `${contacts}/${at}?mode=erase`);
+  const log = await owner.get<List<{ subject: string; detail: unknown; status: number }>>("audit?limit=5");
+  expect(log.body.data.map(({ subject, detail, status }) => [subject, detail, status])).toEqual([
+    [audience, { name: "Readers" }, 404],
+    [`${audience} ${contact}`, { name: "Readers" }, 200],
+    [`${audience} ${contact}`, { name: "Readers" }, 200],
+    ["", { id: suppression }, 200],
+    [contact, null, 200],
+  ]);
+  const traces = await engine.sql`
+    select from change c where workspace_id = ${own.id} and to_jsonb(c)::text ~* 'to.forget'`;
+  expect(traces).toHaveLength(0);
+});
+
+test("addresses that the audit log held before are gone", async () => {
+  const own = await engine.workspace();
+  const kept = { workspace_id: own.id, account_id: own.id, email: "owner@example.com" };
+  let at = Date.now();
+  const log = (action: string, subject: string) =>
+    engine.sql`insert into change ${engine.sql({ ...kept, id: newId(at++), action, subject })}`;
+  await log("DELETE /audiences/{id}/contacts/{email_or_id}", `${own.id} ann%40example.net`);
+  await log("DELETE /contacts/{email_or_id}/segments/{id}", `ann@example.net ${own.id}`);
+  await log("DELETE /suppressions/{id_or_email}", "ann@example.net");
+  await log("PATCH /contacts/{email_or_id}", own.id);
+  await engine.sql.unsafe(readFileSync("src/record/migrations/0050_subjects.sql", "utf8"));
+  const rows = await engine.sql`select subject from change where workspace_id = ${own.id} order by id`;
+  expect(rows.map(({ subject }) => subject)).toEqual([own.id, own.id, "", own.id]);
 });
 
 test("there is no mailbox where mail is sent", async () => {
