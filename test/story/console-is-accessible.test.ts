@@ -7,14 +7,13 @@ import { expect } from "vitest";
 import { screensOf } from "../browser/screens/list.ts";
 import { openPlace } from "../browser/screens/place.ts";
 import { openShop } from "../browser/screens/shop.ts";
-import { Chromium, inChromium, sceneOf, signIn, type View } from "../rig/page.ts";
+import { Chromium, inChromium, sceneOf, signIn } from "../rig/page.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const SCREENS_MS_MAX = 240_000;
-const VIEWS: View[] = [
-  { dress: "light", width: 1_280 },
-  { dress: "dark", width: 390 },
-];
+const WIDTHS = [1_280, 390];
+/** A dress changes colours alone, so that in the other one only these are looked at again. */
+const COLOURS = ["color-contrast", "link-in-text-block"];
 const scene = sceneOf(async () => {
   const place = await openPlace();
   const [shop, chromium] = [await openShop(place.ready), await Chromium.open()];
@@ -28,13 +27,13 @@ const scene = sceneOf(async () => {
   };
 });
 
-for (const view of VIEWS)
+for (const width of WIDTHS)
   inChromium(
-    `${view.dress}, ${view.width} wide`,
+    `light and dark, ${width} wide`,
     async () => {
       const { place, shop, chromium } = scene;
       const { console_url, console_email, console_password } = place.ready;
-      const page = await chromium.page(view);
+      const page = await chromium.page({ width });
       await page.goto(console_url as string);
       await page.getByRole("heading", { name: "Sign in" }).waitFor();
       const faults = await faultsOf(page, "sign-in");
@@ -60,8 +59,17 @@ for (const view of VIEWS)
 
 async function faultsOf(page: Page, screen: string): Promise<string[]> {
   await page.evaluate(AXE);
+  const light = await axe(page, screen);
+  await page.emulateMedia({ colorScheme: "dark" });
+  const dark = await axe(page, `${screen}, dark`, COLOURS);
+  await page.emulateMedia({ colorScheme: "light" });
+  return [...light, ...dark];
+}
+
+async function axe(page: Page, screen: string, rules?: readonly string[]): Promise<string[]> {
+  const options = JSON.stringify({ iframes: false, ...(rules && { runOnly: rules }) });
   // what others wrote, in frames, is theirs
-  const found = (await page.evaluate("axe.run({ exclude: ['iframe'] }, { iframes: false })")) as AxeResults;
+  const found = (await page.evaluate(`axe.run({ exclude: ['iframe'] }, ${options})`)) as AxeResults;
   return found.violations.map(
     ({ id, help, nodes }) =>
       `${screen}: ${id}: ${help}: ${nodes.map(({ html }) => html.slice(0, 120)).join(" | ")}`,
