@@ -62,7 +62,7 @@ type Answer<T> = Omit<Fetched<T>, "reload">;
 export function useNews(read: () => Promise<unknown>): void {
   useEffect(() => {
     const readWhileSeen = async () => {
-      if (document.visibilityState === "visible" && isSignedIn()) await read();
+      if (isLookedAt()) await read();
     };
     const stop = onNews(oneByOne(readWhileSeen));
     const timer = setInterval(readWhileSeen, REFRESH_MS);
@@ -73,6 +73,21 @@ export function useNews(read: () => Promise<unknown>): void {
       document.removeEventListener("visibilitychange", readWhileSeen);
     };
   }, [read]);
+}
+
+/** Reads every so often, while the page is looked at; null: not now. */
+export function useReadingEvery(ms: number | null, read: () => Promise<unknown>): void {
+  useEffect(() => {
+    if (ms === null) return;
+    const timer = setInterval(() => {
+      if (isLookedAt()) void read();
+    }, ms);
+    return () => clearInterval(timer);
+  }, [ms, read]);
+}
+
+function isLookedAt(): boolean {
+  return document.visibilityState === "visible" && isSignedIn();
 }
 
 /** While an answer is slow, whatever happens is one reason to read again: after it. */

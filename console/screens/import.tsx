@@ -1,7 +1,6 @@
-import { useEffect, useState } from "preact/hooks";
 import { call } from "../call.ts";
 import { csvOf } from "../csv.ts";
-import { useGet } from "../hooks.ts";
+import { useGet, useReadingEvery } from "../hooks.ts";
 import { Badge, Card, Code, Refusal, Screen } from "../parts/bits.tsx";
 import { Field, Form, maybe, Text } from "../parts/form.tsx";
 import { Table } from "../parts/table.tsx";
@@ -90,13 +89,7 @@ async function textIn(file: File): Promise<string> {
 
 function Progress({ id }: { id: string }) {
   const { data, error, reload } = useGet<Import>(`contacts/import/${encodeURIComponent(id)}`);
-  const [, look] = useState(0);
-  const isRunning = data?.state === "running";
-  useEffect(() => {
-    if (!isRunning) return;
-    const timer = setInterval(() => void reload().then(() => look((n) => n + 1)), LOOK_MS);
-    return () => clearInterval(timer);
-  }, [isRunning, reload]);
+  useReadingEvery(data?.state === "running" ? LOOK_MS : null, reload);
   if (!data) return <Refusal error={error} />;
   const { rejected, rows, done, imported, skipped, state, reason } = data;
   const save = () =>
