@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { inquire } from "../call.ts";
-import { useGet } from "../hooks.ts";
+import { useGet, useReadingEvery } from "../hooks.ts";
 import { Card, Refusal, Screen, Skeleton } from "../parts/bits.tsx";
 import { objectIn } from "../parts/editor.tsx";
 import { Area, Choice, Form, Text, textOf } from "../parts/form.tsx";
@@ -24,6 +24,7 @@ type Simulation = {
   delays: string | null;
 };
 
+const LOOK_MS = 500;
 /** Of a day in the simulator. */
 const BINS_PER_DAY = 288;
 
@@ -32,18 +33,21 @@ export function SimulatorScreen() {
   const { data: inForce } = useGet<{ policy: unknown }>("caps/policy");
   const [chosen, choose] = useState("steady-shop");
   const [found, setFound] = useState<Simulation | null>(null);
+  const [daysAsked, setDaysAsked] = useState<number | null>(null);
   const scenario = scenarios?.data.find(({ name }) => name === chosen);
   const simulate = async (fields: FormData) => {
     const policy = textOf(fields, "policy");
-    setFound(
-      await inquire<Simulation>("caps/simulate", {
-        scenario: chosen,
-        runs: Number(textOf(fields, "runs")),
-        days: Number(textOf(fields, "days")),
-        seed: Number(textOf(fields, "seed")),
-        ...(policy !== "" && { policy: objectIn("Policy", policy) }),
-      }),
-    );
+    const [days, runs] = [Number(textOf(fields, "days")), Number(textOf(fields, "runs"))];
+    const asked = {
+      ...{ scenario: chosen, days, runs, seed: Number(textOf(fields, "seed")) },
+      ...(policy !== "" && { policy: objectIn("Policy", policy) }),
+    };
+    setDaysAsked(days * runs * (policy === "" ? 1 : 2));
+    try {
+      setFound(await inquire<Simulation>("caps/simulate", asked));
+    } finally {
+      setDaysAsked(null);
+    }
   };
   return (
     <Screen
@@ -83,11 +87,28 @@ export function SimulatorScreen() {
               <Area label="Policy" name="policy" isOptional rows={12} hint="Empty: the policy in force." />
               {inForce !== null && <p class="hint">The policy in force is under Caps, Policy.</p>}
             </details>
+            {daysAsked !== null && <Progress days={daysAsked} />}
           </Form>
         </Card>
       )}
       {found && <Results {...found} />}
     </Screen>
+  );
+}
+
+/** Of all workspaces under all policies; nothing where it runs in another process than the one that answers. */
+function Progress({ days }: { days: number }) {
+  const { data, reload } = useGet<{ share: number | null }>("caps/simulate");
+  useReadingEvery(LOOK_MS, reload);
+  const share = data?.share ?? null;
+  if (share === null) return null;
+  return (
+    <div>
+      <p>
+        {count(Math.floor(share * days))} of {count(days)} days are simulated.
+      </p>
+      <progress max={1} value={share} aria-label="Days simulated" />
+    </div>
   );
 }
 

@@ -15,12 +15,22 @@ export type SeedRange = { policy: Policy; scenario: Scenario; days: number; seed
 /** To start a thread costs as much as some runs. */
 const RUNS_PER_THREAD_MIN = 20;
 
-export async function simulateSeeds(range: SeedRange, threads: number, onRun: () => void): Promise<Run[]> {
+/** `onDays`: so many more are simulated. */
+export async function simulateSeeds(
+  range: SeedRange,
+  threads: number,
+  onDays: (days: number) => void,
+): Promise<Run[]> {
   const used = Math.min(threads, Math.floor(range.runs / RUNS_PER_THREAD_MIN));
   const file = used > 1 ? compiledThread() : null;
-  if (file === null) return simulateHere(range, onRun);
+  if (file === null)
+    return simulateHere(
+      range,
+      () => {},
+      () => onDays(1),
+    );
   const parts = partsOf(range, used);
-  const runs = await Promise.all(parts.map((part) => simulateThere(file, part, onRun)));
+  const runs = await Promise.all(parts.map((part) => simulateThere(file, part, () => onDays(part.days))));
   return runs.flat();
 }
 
@@ -59,9 +69,10 @@ function partsOf(range: SeedRange, parts: number): SeedRange[] {
 export function simulateHere(
   { policy, scenario, days, seed, runs }: SeedRange,
   onRun: (run: Run) => void,
+  onDay: () => void = () => {},
 ): Run[] {
   return Array.from({ length: runs }, (_, n) => {
-    const run = simulate(policy, scenario, days, seed + n);
+    const run = simulate(policy, scenario, days, seed + n, null, onDay);
     onRun(run);
     return run;
   });

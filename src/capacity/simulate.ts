@@ -191,6 +191,7 @@ export function simulate(
   days: number,
   seed: number,
   observe: Observe | null = null,
+  onDay: () => void = () => {},
 ): Run {
   const worlds = worldsOf(policy, scenario, days, seed);
   const [main] = worlds as [World];
@@ -200,6 +201,7 @@ export function simulate(
     for (let bin = day * BINS_PER_DAY; bin < (day + 1) * BINS_PER_DAY; bin++) {
       for (const world of worlds) liveBin(world, bin, world === main ? observe : null);
     }
+    onDay();
   }
   return finish(main, days * BINS_PER_DAY);
 }

@@ -21,7 +21,7 @@ import { weighed } from "./policy/sources.ts";
 import { type Policy, policyVersion, watchOf } from "./policy.ts";
 import { DEFAULT_RECEIVERS, ReceiverFile } from "./receivers.ts";
 import { simulateSeeds } from "./seeds.ts";
-import { FIRST_MS, type Run, simulate } from "./simulate.ts";
+import { FIRST_MS, type Observe, type Run, simulate } from "./simulate.ts";
 import { BINS_PER_DAY, BINS_PER_HOUR, type Scenario } from "./workload.ts";
 
 const SWEEP_POINTS_MAX = 50;
@@ -97,15 +97,20 @@ export async function study(
     ...withParameter(first, scenario.value, sweep.parameter, value),
   }));
   const tradeRuns = Math.min(runs, TRADE_OFF_RUNS_MAX);
+  // one run of each policy is looked at again
   const total =
-    policies.length * runs +
-    (sweep ? sweep.values.length * runs : 0) +
-    (tradeOff ? policies.length * STRICTNESSES.length * tradeRuns * 2 : 0);
+    policies.length * (runs + 1) * days +
+    (sweep ? sweep.values.length * runs * days : 0) +
+    (tradeOff
+      ? policies.length * STRICTNESSES.length * tradeRuns * (tradeOff.good.days + tradeOff.bad.days)
+      : 0);
   let done = 0;
+  const onDays = (more: number) => {
+    done += more;
+    progress(done / total);
+  };
   const many = (policy: Policy, of: Scenario, ofDays: number, count: number): Promise<Run[]> =>
-    simulateSeeds({ policy, scenario: of, days: ofDays, seed, runs: count }, threads, () =>
-      progress(++done / total),
-    );
+    simulateSeeds({ policy, scenario: of, days: ofDays, seed, runs: count }, threads, onDays);
 
   const outcomes: StudyResult[] = [];
   let known: RunValues | null = null;
@@ -121,7 +126,7 @@ export async function study(
       measures: measure(all, hasTarget),
       difference,
       shown: all[0] as Run,
-      ...watch(policy, scenario.value, all[0] as Run),
+      ...watch(policy, scenario.value, all[0] as Run, () => onDays(1)),
       band: dailyBand(all, ({ cap }) => cap),
       waitingBand: dailyBand(all, ({ waiting }) => waiting),
       delays: {
@@ -176,6 +181,7 @@ function watch(
   policy: Policy,
   scenario: Scenario,
   { seed, days, changes }: Run,
+  onDay: () => void,
 ): Pick<StudyResult, "watched" | "closeUps"> {
   const watched: WatchedHour[] = [];
   const closeUps = changes
@@ -183,7 +189,7 @@ function watch(
     .slice(0, CLOSE_UPS_MAX)
     .map(({ bin }): CloseUp => ({ bin, bins: [] }));
   let [sent, bounced] = [0, 0];
-  simulate(policy, scenario, days.length, seed, (bin, state, counts) => {
+  const observe: Observe = (bin, state, counts) => {
     const today = counts.at(-1);
     const dayBefore = counts.at(-2);
     if (bin % BINS_PER_DAY === 0) {
@@ -205,7 +211,8 @@ function watch(
     ];
     const most = (measure: Measure) => Math.max(ofAll[measure], ofBulk[measure]);
     watched.push({ hour, bounce: most("bounce"), complaint: most("complaint") });
-  });
+  };
+  simulate(policy, scenario, days.length, seed, observe, onDay);
   return { watched, closeUps };
 }
 

@@ -14,7 +14,8 @@ import { DEFAULT_POLICY, effective, type Heard, type Override, type Policy } fro
 import { replayWorkspace } from "../capacity/replayed.ts";
 import { scenarioFile, scenarioNames } from "../capacity/scenarios.ts";
 import { shadowInForce } from "../capacity/shadow.ts";
-import type { Setup } from "../capacity/study.ts";
+import type { Setup, StudyProgress } from "../capacity/study.ts";
+import type { StudyNews } from "../capacity/studythread.ts";
 import { whyCap } from "../capacity/why.ts";
 import { checkScenario } from "../capacity/workload.ts";
 import { DAY_MS, whenLate } from "../clock.ts";
@@ -106,6 +107,13 @@ export function capCalls(parts: CapParts): ConsoleCall[] {
     workspaceCall({
       ...{ ...shared, method: "POST", path: "caps/simulate", body: Simulated, changesNothing: true },
       handle: (visit) => simulate(parts, simulations, visit),
+    }),
+    workspaceCall({
+      ...{ ...shared, method: "GET", path: "caps/simulate" },
+      handle: ({ workspace }) => {
+        const share = simulations.shareOf(workspace.id);
+        return { status: 200, body: { object: "simulation_progress", share } };
+      },
     }),
     operatorCall({
       ...{ method: "POST", path: "operator/caps/{id}", body: SetByHand },
@@ -266,27 +274,39 @@ function readPolicyOf(document: unknown): Policy {
 
 /** On threads, a few at a time and one of a workspace: one takes a core for seconds. */
 class Simulations {
-  readonly #running = new Set<string>();
+  /** How much of each is done, between 0 and 1. */
+  readonly #running = new Map<string, { share: number }>();
 
   async run(workspaceId: string, setup: Setup): Promise<object> {
     if (this.#running.size >= SIMULATIONS_MAX || this.#running.has(workspaceId))
       throw deny("service_unavailable", "Other simulations are running. Try again in some seconds.");
-    this.#running.add(workspaceId);
+    const done = { share: 0 };
+    this.#running.set(workspaceId, done);
     try {
-      return await simulatedOn(new Worker(THREAD, { workerData: setup, execArgv: [] }));
+      return await simulatedOn(new Worker(THREAD, { workerData: setup, execArgv: [] }), (share) => {
+        done.share = share;
+      });
     } finally {
       this.#running.delete(workspaceId);
     }
   }
+
+  /** null: none runs here. */
+  shareOf(workspaceId: string): number | null {
+    return this.#running.get(workspaceId)?.share ?? null;
+  }
 }
 
-function simulatedOn(worker: Worker): Promise<object> {
+function simulatedOn(worker: Worker, progress: StudyProgress): Promise<object> {
   return new Promise((resolve, reject) => {
     const inTime = whenLate(SIMULATION_MS_MAX, () => {
       void worker.terminate();
       reject(deny("validation_error", "The simulation takes too long. Ask for fewer days or runs."));
     });
-    worker.once("message", resolve);
+    worker.on("message", (news: StudyNews) => {
+      if ("found" in news) resolve(news.found);
+      else progress(news.share);
+    });
     worker.once("error", reject);
     worker.once("exit", (status) => {
       inTime();

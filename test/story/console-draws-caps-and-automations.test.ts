@@ -14,9 +14,22 @@ inChromium("a scenario is simulated", async () => {
   await page.getByLabel("Scenario").selectOption("bought-list");
   await page.getByLabel("Days").fill("30");
   await page.getByLabel("Workspaces").fill("1");
+  let goOn = () => {};
+  const isSeen = new Promise<void>((resolve) => {
+    goOn = resolve;
+  });
+  await page.route("**/call/caps/simulate", async (route) => {
+    if (route.request().method() === "GET")
+      return route.fulfill({ json: { object: "simulation_progress", share: 0.41 } });
+    await isSeen;
+    await route.continue();
+  });
   await page.getByRole("button", { name: "Simulate" }).click();
+  await page.getByText("12 of 30 days are simulated.").waitFor();
+  goOn();
   await page.getByText(/bad e-mails go out before the first step/).waitFor({ timeout: 60_000 });
   expect(await page.getByRole("img", { name: /^Cap, demand and sent/ }).count()).toBe(1);
+  expect(await page.getByRole("progressbar").count()).toBe(0);
   expect(await page.getByLabel("Days", { exact: true }).inputValue()).toBe("30");
   expect(chromium.complaints).toEqual([]);
 });

@@ -121,6 +121,17 @@ test("caps say where they stand and why, and another policy can be tried", async
   expect((await browser.post("caps/simulate", { scenario: "../policy" })).status).toBe(422);
 });
 
+test("a simulation tells how far it is", async () => {
+  const share = async () => (await browser.get<{ share: number | null }>("caps/simulate")).body.share;
+  expect(await share()).toBeNull();
+  const asked = { scenario: "steady-shop", days: 365, runs: 4 };
+  const simulated = browser.post("caps/simulate", asked);
+  await expect.poll(share, { interval: 20 }).toBeGreaterThan(0);
+  expect(await share()).toBeLessThanOrEqual(1);
+  expect((await simulated).status).toBe(200);
+  expect(await share()).toBeNull();
+});
+
 test("deferred mail is shown by its destination, retried and canceled", async () => {
   const { body } = await workspace.client.post<{ id: string }>(
     "/emails",
@@ -398,10 +409,11 @@ test("the audit log holds the old and the new name, and no address of a contact"
 
 test("addresses that the audit log held before are gone", async () => {
   const own = await engine.workspace();
-  const kept = { workspace_id: own.id, account_id: own.id, email: "owner@example.com" };
   let at = Date.now();
   const log = (action: string, subject: string) =>
-    engine.sql`insert into change ${engine.sql({ ...kept, id: newId(at++), action, subject })}`;
+    engine.sql`
+      insert into change (workspace_id, id, account_id, email, action, subject)
+      values (${own.id}, ${newId(at++)}, ${own.id}, 'owner@example.com', ${action}, ${subject})`;
   await log("DELETE /audiences/{id}/contacts/{email_or_id}", `${own.id} ann%40example.net`);
   await log("DELETE /contacts/{email_or_id}/segments/{id}", `ann@example.net ${own.id}`);
   await log("DELETE /suppressions/{id_or_email}", "ann@example.net");
