@@ -69,6 +69,7 @@ export function screensOf({ places }: Shop): Screen[] {
     { name: "run", path: `/automations/${places.automation}?tab=runs`, act: openFirst },
     { name: "contact", path: `/audiences/${places.audience}`, act: openFirst },
     { name: "caught", path: "/mailbox", act: openFirst },
+    { name: "operator-suspend", path: "/operator", act: press("Suspend") },
     { name: "operator-find", path: "/operator?tab=find" },
     { name: "operator-audit", path: "/operator?tab=changes" },
     { name: "reference", path: "/../docs" },
