@@ -55,7 +55,10 @@ function bounced({ hard_bounced, soft_bounced, blocked }: Day): number {
   return hard_bounced + soft_bounced + blocked;
 }
 
-/** The days before the first on which any was counted are not known: a version that went before counted none. */
+/**
+ * The days before the first on which any was counted are not known: the version that went before counted
+ * none.
+ */
 function acceptedOf(days: readonly Day[]): (number | null)[] {
   const first = days.findIndex(({ accepted }) => accepted > 0);
   return days.map(({ accepted }, n) => (first === -1 || n < first ? null : accepted));

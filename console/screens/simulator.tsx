@@ -96,7 +96,9 @@ export function SimulatorScreen() {
   );
 }
 
-/** Of all workspaces under all policies; nothing where it runs in another process than the one that answers. */
+/**
+ * Of all workspaces under all policies; nothing where it runs in another process than the one that answers.
+ */
 function Progress({ days }: { days: number }) {
   const { data, reload } = useGet<{ share: number | null }>("caps/simulate");
   useReadingEvery(LOOK_MS, reload);

@@ -1,4 +1,7 @@
-/** One study, on a thread of its own: it computes for seconds. It tells how far it is, and at its end what it found. */
+/**
+ * One study, on a thread of its own: it computes for seconds. It tells how far it is, and at its end what it
+ * found.
+ */
 import { parentPort, workerData } from "node:worker_threads";
 import { lowerThread, YIELDING } from "../priority.ts";
 import { readableStudy } from "./report/plain.ts";
