@@ -31,20 +31,12 @@ afterAll(() => engine.stop());
 
 test("overview and usage show counts and limits, and what needs somebody", async () => {
   await workspace.client.post("/emails", mail());
-  await workspace.client.post("/emails/batch", [
-    mail({ cc: "second@example.net" }),
-    mail({ scheduled_at: "in 1 hour" }),
-  ]);
-  expect((await workspace.client.post("/emails", mail({ to: "nobody" }))).status).toBe(422);
   await workspace.client.post("/domains", { name: `${workspace.handle}.example.com` });
-  const overview = await browser.get<{
-    days: { accepted: number; attempted: number }[];
-    attention: { kind: string; link: string }[];
-  }>("overview?days=7");
+  const overview = await browser.get<{ days: unknown[]; attention: { kind: string; link: string }[] }>(
+    "overview?days=7",
+  );
   expect(overview).toMatchObject({ status: 200, body: { object: "overview", caps: { waiting: 0 } } });
   expect(overview.body.days).toHaveLength(7);
-  // the day may have changed in between
-  expect(overview.body.days.reduce((sum, { accepted }) => sum + accepted, 0)).toBe(4);
   expect(overview.body.attention.map(({ kind }) => kind)).toEqual(["domain"]);
   const usage = await browser.get("usage");
   expect(usage.body).toMatchObject({ object: "usage", plan: "pro", quota: { day: { limit: null } } });

@@ -11,7 +11,6 @@
  * Bodies of large submissions are written ahead of all locks, under ids that are fresh, and removed by the
  * same transaction when the submission is refused.
  */
-import { DAY_MS } from "../../clock.ts";
 import { floorId, newId } from "../../ids.ts";
 import { Counter } from "../../meter.ts";
 import { advance, judge, type LedgerVerdict, letPass, nextTurn, waitForMonth } from "../../rules/ledger.ts";
@@ -27,7 +26,6 @@ import {
   type Uncommitted,
 } from "../db/groupcommit.ts";
 import { type Account, expectRelease, lockAccounts, saveLedgers } from "../workspaces/ledgers.ts";
-import { tallyAccepted } from "./acceptedtally.ts";
 import { keepAttachments } from "./attachments.ts";
 import { type Bag, bagOfEach, insertBags, pack } from "./bags.ts";
 import { type Barred, findBarred, type HashOf, markBarred } from "./barred.ts";
@@ -197,7 +195,6 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
     if (this.#attachments.size > 0) writes.push(...keepAttachments(tx, [...this.#attachments.values()], at));
     if (this.#bags.length > 0) writes.push(insertBags(tx, this.#bags, at));
     if (this.#due.length > 0) writes.push(insertDue(tx, this.#due));
-    writes.push(tallyAccepted(tx, emails, Math.floor(now / DAY_MS)));
     writes.push(saveLedgers(tx, this.#accounts));
     return writes;
   }

@@ -35,7 +35,6 @@ export async function countUse(
 /** What happened to e-mails, by the day or by the month. */
 const happenedCountsRow = {
   span: text,
-  accepted: integer,
   attempted: integer,
   delivered: integer,
   deferred: integer,
@@ -56,8 +55,8 @@ export async function countsSince(
 ): Promise<HappenedCounts[]> {
   const format = span === "day" ? "YYYY-MM-DD" : "YYYY-MM";
   return typed(sql, happenedCountsRow)`
-    select to_char(date '1970-01-01' + day, ${format}) as span, sum(accepted)::int as accepted,
-      sum(attempted)::int as attempted, sum(delivered)::int as delivered, sum(deferred)::int as deferred,
+    select to_char(date '1970-01-01' + day, ${format}) as span, sum(attempted)::int as attempted,
+      sum(delivered)::int as delivered, sum(deferred)::int as deferred,
       sum(hard_bounced)::int as hard_bounced, sum(soft_bounced)::int as soft_bounced,
       sum(blocked)::int as blocked,
       sum(complained)::int as complained, sum(failed)::int as failed
