@@ -28,6 +28,7 @@ const MS_MAX = 30_000;
 const LARGE_BYTES = 1024 * 1024;
 const DAY_MS = 86_400_000;
 const FORBIDDEN = "42501";
+const CHANGES_A_TABLE = "0049_resumed_for.sql";
 
 let database: OwnDatabase;
 let redis: OwnRedis;
@@ -178,8 +179,9 @@ test.each([
 });
 
 test("a process whose role may not bring the schema up to date says what to do", async () => {
-  const [missing] = await superuser<{ name: string; checksum: string }[]>`
-    delete from migration where name = (select max(name) from migration) returning name, checksum`;
+  // it may do what later ones do that change no table
+  const missing = await superuser<{ name: string; checksum: string }[]>`
+    delete from migration where name >= ${CHANGES_A_TABLE} returning name, checksum`;
   const starting = startEngine(["api"], {
     databaseUrl: urlOf("postrider", PASSWORDS.serving),
     redisUrl,
@@ -187,8 +189,8 @@ test("a process whose role may not bring the schema up to date says what to do",
   await expect(starting).rejects.toThrow(
     /^The schema is not up to date, .* Run `postrider migrate` with the url/,
   );
-  await superuser`
-    insert into migration (name, checksum) values (${missing?.name ?? ""}, ${missing?.checksum ?? ""})`;
+  for (const { name, checksum } of missing)
+    await superuser`insert into migration (name, checksum) values (${name}, ${checksum})`;
 });
 
 test("a process whose role lost a right is not ready, and the doctor says which", async () => {
