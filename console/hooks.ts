@@ -61,9 +61,7 @@ type Answer<T> = Omit<Fetched<T>, "reload">;
  */
 export function useNews(read: () => Promise<unknown>): void {
   useEffect(() => {
-    const readWhileSeen = async () => {
-      if (isLookedAt()) await read();
-    };
+    const readWhileSeen = whileSeen(read);
     const stop = onNews(oneByOne(readWhileSeen));
     const timer = setInterval(readWhileSeen, REFRESH_MS);
     document.addEventListener("visibilitychange", readWhileSeen);
@@ -79,15 +77,15 @@ export function useNews(read: () => Promise<unknown>): void {
 export function useReadingEvery(ms: number | null, read: () => Promise<unknown>): void {
   useEffect(() => {
     if (ms === null) return;
-    const timer = setInterval(() => {
-      if (isLookedAt()) void read();
-    }, ms);
+    const timer = setInterval(oneByOne(whileSeen(read)), ms);
     return () => clearInterval(timer);
   }, [ms, read]);
 }
 
-function isLookedAt(): boolean {
-  return document.visibilityState === "visible" && isSignedIn();
+function whileSeen(read: () => Promise<unknown>): () => Promise<void> {
+  return async () => {
+    if (document.visibilityState === "visible" && isSignedIn()) await read();
+  };
 }
 
 /** While an answer is slow, whatever happens is one reason to read again: after it. */
