@@ -1,6 +1,14 @@
 /** Sign-in first, then the shell with a screen in it. */
 import type { ComponentChildren } from "preact";
-import { type Dispatch, type StateUpdater, useCallback, useEffect, useRef, useState } from "preact/hooks";
+import {
+  type Dispatch,
+  type StateUpdater,
+  useCallback,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from "preact/hooks";
 import { actAs, type CallError, call, get, sessionToken } from "./call.ts";
 import { draftsAreOf, forgetDrafts, hasDrafts, isHeldInDialog } from "./draft.ts";
 import { keep, kept } from "./kept.ts";
@@ -125,6 +133,10 @@ export function App() {
       return <AcceptInvitation session={session} fault={fault} onAccepted={renew} onSignOut={end} />;
     return session === null ? <SignIn hasEnded={hasEnded} onSignedIn={renew} /> : null;
   };
+  const isOpening = session === undefined && error === null;
+  useLayoutEffect(() => {
+    if (!isOpening) document.getElementById("opening")?.remove();
+  }, [isOpening]);
   const before = door();
   if (!before) shown.current = session ?? null;
   else if (!isHeldInDialog()) shown.current = null;

@@ -1,7 +1,8 @@
 /**
  * console: each screen of a workspace of `--backlog` e-mails (1,000,000) of the last 30 days in a real
  * Chromium, opened anew each time: until the first paint, and until all that it shows is there. Then the list
- * of e-mails with each filter. The role `console` runs alone; the browser is on the same machine.
+ * of e-mails with each filter. The role `console` runs alone; the browser is on the same machine, and a page
+ * of one line shows what it takes in any case.
  */
 import { type BrowserContext, chromium, type Page } from "playwright-core";
 import { freePort } from "../../src/embedded/port.ts";
@@ -60,6 +61,7 @@ const consoleScreens: Scenario = {
 
     const figures = [figure("e-mails", sizes.backlog, "")];
     const newest = await newestEmail(bench, workspace.id);
+    figures.push(await lineFigure(context, `${consoleUrl}/assets/none`));
     for (const screen of [...SCREENS, `emails/${newest}`]) {
       tell(screen);
       const name = screen === `emails/${newest}` ? "one e-mail" : screen;
@@ -132,6 +134,18 @@ async function visits(context: BrowserContext, url: string): Promise<Visit[]> {
     await page.close();
   }
   return done;
+}
+
+async function lineFigure(context: BrowserContext, url: string): Promise<Figure> {
+  const painted: number[] = [];
+  for (let n = 0; n < VISITS; n++) {
+    const page = await context.newPage();
+    await page.goto(url);
+    painted.push(await page.evaluate<number>("isPainted"));
+    await page.close();
+  }
+  painted.sort((a, b) => a - b);
+  return figure("a page of one line: first paint, p50", quantile(painted, 0.5), "ms");
 }
 
 /** Milliseconds from the start of the navigation; `called`: what the slowest call of the server took. */
