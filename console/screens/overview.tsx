@@ -10,6 +10,7 @@ import { FirstEmail } from "./emails.tsx";
 
 type Day = {
   day: string;
+  accepted: number;
   attempted: number;
   delivered: number;
   deferred: number;
@@ -54,10 +55,16 @@ function bounced({ hard_bounced, soft_bounced, blocked }: Day): number {
   return hard_bounced + soft_bounced + blocked;
 }
 
+/** Days before the first on which any was counted are not known: versions before counted none. */
+function acceptedOf(days: readonly Day[]): (number | null)[] {
+  const first = days.findIndex(({ accepted }) => accepted > 0);
+  return days.map(({ accepted }, n) => (first === -1 || n < first ? null : accepted));
+}
+
 /** Today has just begun and would look like a collapse; it shows where there is little else. */
 function fullDays(days: readonly Day[]): readonly Day[] {
   const before = days.slice(0, -1);
-  return before.filter(({ attempted }) => attempted > 0).length > 1 ? before : days;
+  return before.filter(({ accepted, attempted }) => accepted + attempted > 0).length > 1 ? before : days;
 }
 
 function Span({ chosen }: { chosen: string }) {
@@ -81,6 +88,7 @@ function Found({ days, caps, quota, queue, attention }: Overview) {
     return {
       labels: shown.map(({ day }) => day),
       sent: [
+        { name: "Accepted", colour: 1, values: acceptedOf(shown) },
         {
           name: "First attempts",
           colour: 4,
@@ -97,12 +105,13 @@ function Found({ days, caps, quota, queue, attention }: Overview) {
       ],
     };
   }, [days]);
-  if (total("attempted") === 0 && attention.length === 0) return <FirstEmail />;
+  if (total("accepted") + total("attempted") === 0 && attention.length === 0) return <FirstEmail />;
   return (
     <>
       <Attentions attention={attention} />
       <dl class="tiles">
-        <Tile name="First attempts" value={count(total("attempted"))} note="by recipient" />
+        <Tile name="Accepted" value={count(total("accepted"))} />
+        <Tile name="First attempts" value={count(total("attempted"))} />
         <Tile
           name="Delivered"
           value={count(total("delivered"))}

@@ -182,7 +182,7 @@ function sumOf(days: readonly HappenedCounts[]): SummedCounts {
 }
 
 const NOTHING: SummedCounts = {
-  ...{ attempted: 0, delivered: 0, deferred: 0, hard_bounced: 0 },
+  ...{ accepted: 0, attempted: 0, delivered: 0, deferred: 0, hard_bounced: 0 },
   ...{ soft_bounced: 0, blocked: 0, complained: 0, failed: 0 },
 };
 const COUNTED = keysOf(NOTHING);

@@ -108,7 +108,7 @@ function everyDay(counts: readonly HappenedCounts[], today: number, days: number
 }
 
 const NOTHING: Omit<HappenedCounts, "span"> = {
-  ...{ attempted: 0, delivered: 0, deferred: 0, hard_bounced: 0 },
+  ...{ accepted: 0, attempted: 0, delivered: 0, deferred: 0, hard_bounced: 0 },
   ...{ soft_bounced: 0, blocked: 0, complained: 0, failed: 0 },
 };
 

@@ -53,10 +53,13 @@ export type Ledger = {
   streams: Record<string, StreamUse>;
   /** E-mails that had to wait for the caps today. */
   delayed: number;
-  /** The day before this one, as it ended: for the history of the caps. */
+  /** Recipients of the mail that was accepted today, by any way. */
+  accepted: number;
+  /** The day before this one, as it ended: for history. */
   closedDay: number;
   closedUsed: number;
   closedDelayed: number;
+  closedAccepted: number;
 };
 
 export type StreamUse = { bulk: boolean; day: number; hour: number[]; waiting: number };
@@ -103,9 +106,11 @@ export function emptyLedger(): Ledger {
     waitingBulk: 0,
     streams: {},
     delayed: 0,
+    accepted: 0,
     closedDay: 0,
     closedUsed: 0,
     closedDelayed: 0,
+    closedAccepted: 0,
   };
 }
 
@@ -116,8 +121,9 @@ export function advance(ledger: Ledger, now: number): void {
     ledger.closedDay = ledger.day;
     ledger.closedUsed = ledger.capDayUsed;
     ledger.closedDelayed = ledger.delayed;
+    ledger.closedAccepted = ledger.accepted;
     ledger.day = day;
-    ledger.dayUsed = ledger.capDayUsed = ledger.capDayBulk = ledger.delayed = 0;
+    ledger.dayUsed = ledger.capDayUsed = ledger.capDayBulk = ledger.delayed = ledger.accepted = 0;
     for (const use of Object.values(ledger.streams)) use.day = 0;
     const month = monthOfDay(day);
     if (month > ledger.month) {
@@ -159,6 +165,11 @@ export function judge(ledger: Ledger, allowance: Allowance, ask: Ask): LedgerVer
   addWaiting(ledger, ask, left);
   ledger.delayed += left;
   return { kind: "granted", go, waitsFor: fullest(ledger, allowance, ask) };
+}
+
+/** Whether it goes at once, waits, or is suppressed. */
+export function countAccepted(ledger: Ledger, recipients: number): void {
+  ledger.accepted += recipients;
 }
 
 /** What waits for nothing counts for the caps all the same: receivers see it. */
@@ -405,7 +416,8 @@ function bringBack(ledger: Ledger, now: number): void {
     // the day that was closed too early goes on
     ledger.capDayUsed += ledger.closedUsed;
     ledger.delayed += ledger.closedDelayed;
-    ledger.closedDay = ledger.closedUsed = ledger.closedDelayed = 0;
+    ledger.accepted += ledger.closedAccepted;
+    ledger.closedDay = ledger.closedUsed = ledger.closedDelayed = ledger.closedAccepted = 0;
   }
 }
 

@@ -41,10 +41,20 @@ inChromium("the overview names what it counts, and the next step of the caps", a
     insert into tally (workspace_id, day, worker, attempted, delivered, deferred, hard_bounced, soft_bounced,
       blocked, failed, throttled, fbl_delivered)
     select ${workspace.id}, ${today} - n, 'test', 1000, 990, 0, 0, 0, 0, 0, 0, 0 from generate_series(0, 9) n`;
+  await engine.sql`
+    insert into cap_use (workspace_id, day, used, delayed, accepted)
+    select ${workspace.id}, ${today} - n, 1000, 0, 1002 from generate_series(0, 4) n`;
   const page = await chromium.pageOf(engine, workspace.id);
   const steps = page.waitForResponse("**/call/caps");
   await page.goto(`${engine.consoleUrl}/console/overview`);
   await page.locator(".tile").filter({ hasText: "First attempts" }).getByText("10,000").waitFor();
+  await page.locator(".tile").filter({ hasText: "Accepted" }).getByText("5,010").waitFor();
+  const chart = page.getByRole("img", {
+    name: /^Recipients per day .*last: Accepted 1,002, First attempts 1,000/,
+  });
+  // of the days before any were counted it is not known
+  await chart.hover();
+  await chart.getByText("Accepted: –").waitFor();
   type Ahead = { day: string; likely: { capDay: number; reason: string | null } };
   const { forecast } = (await (await steps).json()) as { forecast: Ahead[] };
   const next = forecast.find(({ likely }) => likely.reason !== null);

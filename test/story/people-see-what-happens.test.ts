@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
 import { numberEvents } from "../../src/record/outbox/outbox.ts";
+import { noteCapUse } from "../../src/record/workspaces/caps.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import {
   Browser,
@@ -41,6 +42,28 @@ test("overview and usage show counts and limits, and what needs somebody", async
   const usage = await browser.get("usage");
   expect(usage.body).toMatchObject({ object: "usage", plan: "pro", quota: { day: { limit: null } } });
   expect((await browser.get("overview?days=x")).status).toBe(422);
+});
+
+test("what was accepted stays with its day", async () => {
+  const shop = await engine.workspace();
+  const visitor = await signedIn(engine.consoleUrl, engine.sql, shop.id);
+  const acceptedByDay = async () => {
+    const { body } = await visitor.get<{ days: { accepted: number }[] }>("overview?days=7");
+    return body.days.map(({ accepted }) => accepted).filter((accepted) => accepted > 0);
+  };
+  await shop.client.post("/emails", mail({ to: ["one@example.net", "two@example.net"] }));
+  await shop.client.post("/emails/batch", [
+    mail({ cc: "second@example.net" }),
+    mail({ scheduled_at: "in 1 hour" }),
+  ]);
+  expect((await shop.client.post("/emails", mail({ to: "nobody" }))).status).toBe(422);
+  expect(await acceptedByDay()).toEqual([5]);
+  await engine.sql`update ledger set day = day - 1 where workspace_id = ${shop.id}`;
+  await shop.client.post("/emails", mail());
+  expect(await acceptedByDay()).toEqual([5, 1]);
+  await noteCapUse(engine.sql, [shop.id]);
+  await engine.sql`update ledger set closed_day = 0, closed_accepted = 0 where workspace_id = ${shop.id}`;
+  expect(await acceptedByDay()).toEqual([5, 1]);
 });
 
 test("an e-mail shows its source, its HTML in a closed frame, why it waits, and goes again", async () => {

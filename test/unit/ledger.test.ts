@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import {
   type Allowance,
   advance,
+  countAccepted,
   emptyLedger,
   HOUR_BUCKETS,
   judge,
@@ -51,7 +52,9 @@ describe("windows eight hours ahead", () => {
   test("of the next day bring its use into this one, with what this one had used before", () => {
     const ledger = emptyLedger();
     expect(send(ledger, NOON, 100)).toBe(100);
+    countAccepted(ledger, 100);
     expect(send(ledger, NOON + DAY_MS, 70)).toBe(70);
+    countAccepted(ledger, 70);
     advance(ledger, NOON);
     expect(ledger).toMatchObject({
       day: Math.floor(NOON / DAY_MS),
@@ -61,6 +64,7 @@ describe("windows eight hours ahead", () => {
     });
     advance(ledger, NOON + DAY_MS);
     expect(ledger).toMatchObject({ closedDay: Math.floor(NOON / DAY_MS), closedUsed: 170, capDayUsed: 0 });
+    expect(ledger).toMatchObject({ closedAccepted: 170, accepted: 0 });
   });
 
   test("of the next month give the present one no room that it had not", () => {

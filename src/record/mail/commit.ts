@@ -13,7 +13,15 @@
  */
 import { floorId, newId } from "../../ids.ts";
 import { Counter } from "../../meter.ts";
-import { advance, judge, type LedgerVerdict, letPass, nextTurn, waitForMonth } from "../../rules/ledger.ts";
+import {
+  advance,
+  countAccepted,
+  judge,
+  type LedgerVerdict,
+  letPass,
+  nextTurn,
+  waitForMonth,
+} from "../../rules/ledger.ts";
 import { BULK, nameOfStream, TRANSACTIONAL, TRANSACTIONAL_STREAM } from "../../rules/stream.ts";
 import { keepContacts } from "../contacts/contacts.ts";
 import type { Sql, Statement } from "../db/connect.ts";
@@ -265,6 +273,7 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
     });
     const [first] = judged;
     if (first?.kind === "over" && !isOwn) return { ...first, account };
+    countAccepted(account.ledger, weightOf(wanted));
     let suppressed = 0;
     for (const [email, { open, ...mark }] of marked) {
       suppressed += email.weight - open;

@@ -160,19 +160,21 @@ export async function findCapacity(sql: Sql | Tx, workspaceId: string): Promise<
 /** Writes down what the ledgers know of today and of the day before. */
 export async function noteCapUse(sql: Sql | Tx, workspaceIds: readonly string[]): Promise<void> {
   await sql`
-    insert into cap_use as known (workspace_id, day, used, used_bulk, delayed)
-    select workspace_id, day, max(used), max(used_bulk), max(delayed) from (
-      select workspace_id, day, cap_day_used as used, cap_day_bulk as used_bulk, delayed
+    insert into cap_use as known (workspace_id, day, used, used_bulk, delayed, accepted)
+    select workspace_id, day, max(used), max(used_bulk), max(delayed), max(accepted) from (
+      select workspace_id, day, cap_day_used as used, cap_day_bulk as used_bulk, delayed, accepted
       from ledger where workspace_id = any(${[...workspaceIds]}::uuid[])
       union all
-      select workspace_id, closed_day, closed_used, 0, closed_delayed from ledger
+      select workspace_id, closed_day, closed_used, 0, closed_delayed, closed_accepted from ledger
       where workspace_id = any(${[...workspaceIds]}::uuid[])
     ) as seen where day > 0 group by workspace_id, day order by workspace_id, day
     on conflict (workspace_id, day) do update
       set used = greatest(known.used, excluded.used), used_bulk = greatest(known.used_bulk,
         excluded.used_bulk),
-          delayed = greatest(known.delayed, excluded.delayed)
-      where known.used < excluded.used or known.delayed < excluded.delayed`;
+          delayed = greatest(known.delayed, excluded.delayed),
+          accepted = greatest(known.accepted, excluded.accepted)
+      where known.used < excluded.used or known.delayed < excluded.delayed
+        or known.accepted < excluded.accepted`;
 }
 
 /**

@@ -40,10 +40,12 @@ const ledgerRow = {
   streams: json<Record<string, StreamUse>>(),
   /** E-mails that had to wait for the caps today. */
   delayed: integer,
-  /** The day before this one, as it ended: for the history of the caps. */
+  accepted: integer,
+  /** The day before this one, as it ended: for history. */
   closedDay: integer,
   closedUsed: integer,
   closedDelayed: integer,
+  closedAccepted: integer,
 } satisfies ShapeFor<Ledger>;
 
 export type Account = {
@@ -114,7 +116,7 @@ export function saveLedgers(tx: Tx | Sql, accounts: readonly Account[]): Stateme
       hour_bulk = v.hour_bulk::int[],
       waiting = v.waiting, waiting_bulk = v.waiting_bulk, next_release_at = v.next_release_at,
       streams = v.streams::jsonb, delayed = v.delayed, closed_day = v.closed_day, closed_used = v.closed_used,
-      closed_delayed = v.closed_delayed
+      closed_delayed = v.closed_delayed, accepted = v.accepted, closed_accepted = v.closed_accepted
     from unnest(
       ${of((a) => a.workspaceId)}::uuid[], ${of((a) => a.ledger.month)}::int[],
       ${of((a) => a.ledger.monthUsed)}::int[],
@@ -126,10 +128,12 @@ export function saveLedgers(tx: Tx | Sql, accounts: readonly Account[]): Stateme
       ${of((a) => streamsText(a.ledger))}::text[],
       ${of((a) => (a.nextReleaseAt === null ? null : new Date(a.nextReleaseAt).toISOString()))}::timestamptz[],
       ${of((a) => a.ledger.delayed)}::int[], ${of((a) => a.ledger.closedDay)}::int[],
-      ${of((a) => a.ledger.closedUsed)}::int[], ${of((a) => a.ledger.closedDelayed)}::int[]
+      ${of((a) => a.ledger.closedUsed)}::int[], ${of((a) => a.ledger.closedDelayed)}::int[],
+      ${of((a) => a.ledger.accepted)}::int[], ${of((a) => a.ledger.closedAccepted)}::int[]
     ) as v(workspace_id, month, month_used, day, day_used, cap_day_used, cap_day_bulk, bucket, hour_used,
     hour_bulk,
-           waiting, waiting_bulk, streams, next_release_at, delayed, closed_day, closed_used, closed_delayed)
+           waiting, waiting_bulk, streams, next_release_at, delayed, closed_day, closed_used, closed_delayed,
+           accepted, closed_accepted)
     where l.workspace_id = v.workspace_id`;
 }
 
@@ -151,7 +155,7 @@ function columns(sql: Tx | Sql) {
     l.day_used as "dayUsed", l.cap_day_used as "capDayUsed", l.cap_day_bulk as "capDayBulk", l.bucket,
     l.hour_used as "hourUsed", l.hour_bulk as "hourBulk", l.waiting, l.waiting_bulk as "waitingBulk",
     l.delayed, l.closed_day as "closedDay", l.closed_used as "closedUsed",
-    l.closed_delayed as "closedDelayed",
+    l.closed_delayed as "closedDelayed", l.accepted, l.closed_accepted as "closedAccepted",
     l.next_release_at as "nextReleaseAt"`;
 }
 

@@ -35,6 +35,7 @@ export async function countUse(
 /** What happened to e-mails, by the day or by the month. */
 const happenedCountsRow = {
   span: text,
+  accepted: integer,
   attempted: integer,
   delivered: integer,
   deferred: integer,
@@ -55,10 +56,23 @@ export async function countsSince(
 ): Promise<HappenedCounts[]> {
   const format = span === "day" ? "YYYY-MM-DD" : "YYYY-MM";
   return typed(sql, happenedCountsRow)`
-    select to_char(date '1970-01-01' + day, ${format}) as span, sum(attempted)::int as attempted,
-      sum(delivered)::int as delivered, sum(deferred)::int as deferred,
+    select to_char(date '1970-01-01' + day, ${format}) as span, sum(accepted)::int as accepted,
+      sum(attempted)::int as attempted, sum(delivered)::int as delivered, sum(deferred)::int as deferred,
       sum(hard_bounced)::int as hard_bounced, sum(soft_bounced)::int as soft_bounced,
       sum(blocked)::int as blocked,
       sum(complained)::int as complained, sum(failed)::int as failed
-    from tally where workspace_id = ${workspaceId} and day >= ${day} group by 1 order by 1`;
+    from (
+      select day, 0 as accepted, attempted, delivered, deferred, hard_bounced, soft_bounced, blocked,
+        complained, failed
+      from tally where workspace_id = ${workspaceId} and day >= ${day}
+      union all
+      select day, max(accepted), 0, 0, 0, 0, 0, 0, 0, 0 from (
+        select day, accepted from cap_use where workspace_id = ${workspaceId}
+        union all
+        select day, accepted from ledger where workspace_id = ${workspaceId}
+        union all
+        select closed_day, closed_accepted from ledger where workspace_id = ${workspaceId}
+      ) as known where day >= ${day} group by day
+    ) as counted
+    group by 1 order by 1`;
 }
