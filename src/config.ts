@@ -39,7 +39,7 @@ export const SETTINGS = {
   databasePrepare: yesNo(
     "DATABASE_PREPARE",
     true,
-    "false behind a pooler in transaction mode, such as PgBouncer: no prepared statements, no settings of connections; a pooler that refuses those is noticed, and before DATABASE_URL one that ignores them",
+    "false behind a pooler in transaction mode, such as PgBouncer: no prepared statements, no settings of connections; a pooler that refuses or ignores those is noticed at the start",
   ),
   redisUrl: optional(
     redisUrl(

@@ -106,7 +106,7 @@ export async function importFile(context: Context, file: string, options: Import
   const mark = new Bookmark(`${file}.progress`, { audienceId, size, head: headOf(file) });
   const before = options.restart ? null : mark.read();
   const commit = contactCommit(
-    { connect: context.connectCommits, timeoutMs: COMMIT_MS_MAX },
+    { connect: await context.findCommits(), timeoutMs: COMMIT_MS_MAX },
     addressHasher(secret),
   );
   const parts: ImportParts = {

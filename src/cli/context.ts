@@ -14,6 +14,7 @@ import { recordClock } from "../process/recordclock.ts";
 import { expectSecret } from "../process/secret.ts";
 import { postgresAt, redisAt, storeTrouble, UNREACHABLE_EXIT, unreachable } from "../process/unreachable.ts";
 import { connectRecord, type Sql } from "../record/db/connect.ts";
+import { pastPooler } from "../record/db/pooler.ts";
 import { clockTime } from "../record/db/time.ts";
 import { findWorkspace } from "../record/workspaces/workspaces.ts";
 import { tellingFault } from "../redis/anotherserver.ts";
@@ -26,8 +27,8 @@ const COMMAND_MS_MAX = 10_000;
 export type Context = {
   config: Config;
   sql: Sql;
-  /** For a group commit of the command's own. */
-  connectCommits(): Sql;
+  /** How a group commit of the command's own connects. */
+  findCommits(): Promise<() => Sql>;
   redis: RedisClient;
   keyring: Keyring;
   reservations: Reservations;
@@ -110,10 +111,13 @@ export async function withContext<T>(
     hasPostgres = true;
     const keyring = new Keyring({ redis, sql, serverSecret: secret ?? "", clock });
     const reservations = new Reservations(redis, sql, clock);
-    const connectCommits = () => connectRecord(databaseUrl, "commits", COMMAND_MS_MAX);
+    const findCommits = async () => {
+      const url = await pastPooler(databaseUrl, "commits", COMMAND_MS_MAX);
+      return () => connectRecord(url, "commits", COMMAND_MS_MAX);
+    };
     const whyNoRedis = (error: unknown = stores.redisConnection) =>
       messageOf(storeTrouble(error, stores) ?? error ?? unreachable(stores.redis));
-    return await run({ config, sql, connectCommits, redis, keyring, reservations, clock, whyNoRedis });
+    return await run({ config, sql, findCommits, redis, keyring, reservations, clock, whyNoRedis });
   } catch (error) {
     throw storeTrouble(error, stores) ?? lackOfTables(error) ?? lackOfRights(error) ?? error;
   } finally {

@@ -18,6 +18,7 @@ import { postgresAt, redisAt, replicaAt, type Store, unreachable } from "../proc
 import { canCommit } from "../record/db/cancommit.ts";
 import { connectRecord, type Sql } from "../record/db/connect.ts";
 import { schemaTrouble } from "../record/db/migrate.ts";
+import { pastPooler } from "../record/db/pooler.ts";
 import { replicaTrouble } from "../record/db/replica.ts";
 import { clockTime } from "../record/db/time.ts";
 import { encodingOf, encodingTrouble, majorVersion, versionTrouble } from "../record/db/version.ts";
@@ -38,6 +39,9 @@ const ASK_MS_MAX = 5_000;
 const SKEW_MS_WARN = 1_000;
 /** As `engines` of package.json says. */
 const NODE_MAJORS: readonly number[] = [20, 22];
+
+const POOLED =
+  "; Postgres is behind a pooler that takes no settings with a connection: transactions bring theirs, and nothing is prepared";
 
 type CheckResult = { what: string; state: "ok" | "warn" | "fail"; detail: string };
 /** Of a store, and how far its clock is ahead of this machine's, in ms; null when it could not be asked. */
@@ -178,12 +182,14 @@ async function capsPolicy(
 
 /** Over connections as sends have them: a pooler may let others pass. */
 async function commits(databaseUrl: string): Promise<CheckResult> {
-  const sql = connectRecord(databaseUrl, "commits", ASK_MS_MAX);
+  // what keeps it from being asked is named by the check
+  const url = await pastPooler(databaseUrl, "commits", ASK_MS_MAX).catch(() => databaseUrl);
+  const sql = connectRecord(url, "commits", ASK_MS_MAX);
   const trouble = await canCommit(sql).finally(() => sql.end({ timeout: 0 }));
   return {
     what: "commits",
     state: trouble === null ? "ok" : "fail",
-    detail: trouble ?? "a send can be committed",
+    detail: trouble ?? `a send can be committed${url === databaseUrl ? "" : POOLED}`,
   };
 }
 
@@ -191,7 +197,8 @@ async function commits(databaseUrl: string): Promise<CheckResult> {
 async function readReplica(url: string | null, primary: Sql): Promise<CheckResult> {
   const what = "read replica";
   if (url === null) return { what, state: "ok", detail: "none: READ_DATABASE_URL is not set" };
-  const standby = connectRecord(url, "lists", ASK_MS_MAX);
+  const past = await pastPooler(url, "lists", ASK_MS_MAX).catch(() => url);
+  const standby = connectRecord(past, "lists", ASK_MS_MAX);
   const trouble = await replicaTrouble(primary, standby, ASK_MS_MAX);
   standby.end({ timeout: 0 }).catch(() => {});
   if (trouble === null) return { what, state: "ok", detail: "it streams from the Postgres of DATABASE_URL" };

@@ -7,7 +7,7 @@ import { canCommit } from "../record/db/cancommit.ts";
 import { connectRecord, type PoolName, type Sql, type StatementWatch } from "../record/db/connect.ts";
 import { hindranceOf } from "../record/db/lost.ts";
 import { isMigrated } from "../record/db/migrate.ts";
-import { isBehindPooler } from "../record/db/pooler.ts";
+import { pastPooler } from "../record/db/pooler.ts";
 import { Replica, type ReplicaTrouble } from "../record/db/replica.ts";
 import { clockTime } from "../record/db/time.ts";
 import { expectSupported, majorVersion } from "../record/db/version.ts";
@@ -189,14 +189,10 @@ export class Stores {
 
   /** A pooler that takes no settings with a connection is used as one. */
   async #findPooler(): Promise<void> {
-    const probe = connectRecord(this.#databaseUrl, "commits", this.#timeoutMs);
-    try {
-      if (!(await isBehindPooler(probe))) return;
-      this.#databaseUrl = throughPooler(this.#databaseUrl);
-      this.#log.info("Postgres is behind a pooler: transactions bring their settings, nothing is prepared");
-    } finally {
-      probe.end({ timeout: 0 }).catch(() => {});
-    }
+    const url = await pastPooler(this.#databaseUrl, "commits", this.#timeoutMs);
+    if (url === this.#databaseUrl) return;
+    this.#databaseUrl = url;
+    this.#log.info("Postgres is behind a pooler: transactions bring their settings, nothing is prepared");
   }
 
   /** Does `work` again when Postgres goes away in the middle of it: it must be safe to repeat. */

@@ -14,7 +14,7 @@ import { commandLine } from "../rig/command.ts";
 import { databaseAt } from "../rig/database.ts";
 import { Engine, settingsOf } from "../rig/engine.ts";
 import { signedIn } from "../rig/people.ts";
-import { missingPgBouncer, startPgBouncer } from "../rig/pgbouncer.ts";
+import { IGNORED, missingPgBouncer, startPgBouncer } from "../rig/pgbouncer.ts";
 import { openProxy, type TcpProxy } from "../rig/proxy.ts";
 import { scrape } from "../rig/scrape.ts";
 import { type OwnRedis, ownRedis, services } from "../rig/services.ts";
@@ -229,10 +229,15 @@ test.each([
   expect(await doctorSays(url())).toMatch(new RegExp(`warn +read replica +${why}`));
 });
 
-test.skipIf(missingPgBouncer)("a pooler before the standby is noticed", async () => {
-  const pooler = await startPgBouncer(standby.url, ["pool_mode = transaction"]);
+test.skipIf(missingPgBouncer).each([
+  ["that takes no settings", []],
+  ["that ignores settings", [IGNORED]],
+])("a pooler before the standby %s is noticed", async (_, lines) => {
+  const pooler = await startPgBouncer(standby.url, ["pool_mode = transaction", ...lines]);
   ends.push(() => pooler.stop());
-  const other = await openEngine(pooler.through(standby.url));
+  const url = pooler.through(standby.url);
+  expect(await doctorSays(url)).toMatch(/ok +read replica/);
+  const other = await openEngine(url);
   await other.heard.line("the read replica answers lists and views");
   const { client } = await other.engine.workspace("pro");
   expect((await client.get<Listed>("/emails")).status).toBe(200);

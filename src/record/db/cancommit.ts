@@ -3,7 +3,7 @@
  * use, onto a disk with space, by a role that may write what a send writes, on a day that has its partitions.
  */
 import { DAY_MS } from "../../clock.ts";
-import type { Sql, Tx } from "./connect.ts";
+import { areSettingsOurs, isRefusedByPooler, type Sql, type Tx } from "./connect.ts";
 import { hindranceOf, isRefusal } from "./lost.ts";
 import { tablesWithout } from "./partitions.ts";
 import { boolean, onlyRow, text, typed } from "./rowshape.ts";
@@ -16,6 +16,11 @@ const READ_ONLY_BY_SETTING =
   "it accepts no writes: default_transaction_read_only is on for this database or role";
 const WITHOUT_TRIGGERS =
   "its triggers do not fire: session_replication_role is replica for this database or role; reset it and restart";
+/** It came after the start, at which it would have been noticed. */
+const POOLED =
+  "a pooler before it takes no settings with a connection: restart, or set DATABASE_PREPARE=false";
+/** A statement that was prepared over another connection of the pooler. */
+const NOT_PREPARED = "26000";
 const WRITTEN = ["attachment", "bag", "body", "claim", "due", "email", "ledger"];
 const RIGHTS = ["select", "insert", "update", "delete"];
 
@@ -27,7 +32,9 @@ export async function canCommit(commits: Sql): Promise<string | null> {
     return await commits.begin(troubleIn);
   } catch (error) {
     if (error instanceof ReadOnlyBySetting) return READ_ONLY_BY_SETTING;
+    if (isRefusedByPooler(error)) return POOLED;
     if (!isRefusal(error)) return "no answer";
+    if (error.code === NOT_PREPARED) return POOLED;
     if (hindranceOf(error) === "disk") return FULL;
     return error.code === READ_ONLY || /recovery/.test(error.message)
       ? STANDBY
@@ -36,11 +43,13 @@ export async function canCommit(commits: Sql): Promise<string | null> {
 }
 
 async function troubleIn(tx: Tx): Promise<string | null> {
-  const { isReadOnly, isStandby, replicationRole } = onlyRow(
-    await typed(tx, { isReadOnly: boolean, isStandby: boolean, replicationRole: text })`
-      select current_setting('transaction_read_only')::boolean as "isReadOnly",
+  const { isOurs, isReadOnly, isStandby, replicationRole } = onlyRow(
+    await typed(tx, { isOurs: boolean, isReadOnly: boolean, isStandby: boolean, replicationRole: text })`
+      select ${areSettingsOurs(tx)} as "isOurs",
+        current_setting('transaction_read_only')::boolean as "isReadOnly",
         pg_is_in_recovery() as "isStandby", current_setting('session_replication_role') as "replicationRole"`,
   );
+  if (!isOurs) return POOLED;
   if (isReadOnly)
     // is refused, so that the next look is over another connection
     await tx`delete from claim where false`.catch((error: unknown) => {

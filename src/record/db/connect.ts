@@ -13,7 +13,7 @@ import { Counter, Histogram, SECONDS } from "../../meter.ts";
 import { arrayTypes } from "./arraytypes.ts";
 import { BYTES } from "./bytes.ts";
 import { openPool, type PoolSize } from "./pool.ts";
-import type { Sql } from "./statement.ts";
+import type { Sql, Statement, Tx } from "./statement.ts";
 
 export type { Sql, Statement, Tx } from "./statement.ts";
 
@@ -79,7 +79,7 @@ export type StatementWatch = (pool: PoolName, ms: number, text: () => string) =>
 export function connectRecord(url: string, pool: PoolName, timeoutMs: number, watch?: StatementWatch): Sql {
   const place = readUrl(url);
   const { href, isPooled, tls } = place;
-  const settings = settingsOf(pool, timeoutMs);
+  const settings = { ...settingsOf(pool, timeoutMs), ...MARK };
   // operators' own commands may run behind a pooler that nobody has named
   const mayBePooled = isPooled || pool === "setup";
   return openPool(POOLS[pool], pool, {
@@ -217,6 +217,17 @@ const FORMATS = { TimeZone: "UTC", DateStyle: "ISO, MDY" };
  * nothing of how long arrays are. To number 1,000 events took 1.45 s instead of 0.01.
  */
 const UNCOMPILED = { jit: "off" };
+
+/**
+ * Names with a dot are free in Postgres. A pooler that leaves out the settings of a connection leaves this one
+ * out as well, and no role or database has it: so it tells whether ours are in force.
+ */
+const MARK = { "postrider.settings": "ours" };
+
+/** Whether the settings that this statement is under are those that its connection or transaction brought. */
+export function areSettingsOurs(sql: Tx | Sql): Statement {
+  return sql`current_setting('postrider.settings', true) is not distinct from 'ours'`;
+}
 
 const LIMITS = [
   "statement_timeout",

@@ -9,7 +9,7 @@
  */
 import { DAY_MS, inTime } from "../../clock.ts";
 import { Counter, Gauge } from "../../meter.ts";
-import { isRefusedByPooler, type Sql } from "./connect.ts";
+import { areSettingsOurs, isRefusedByPooler, type Sql } from "./connect.ts";
 import { isRefusal } from "./lost.ts";
 import { boolean, integer, type RowOf, text, typed } from "./rowshape.ts";
 import { type Rows, type Unsent, writing } from "./statement.ts";
@@ -36,7 +36,7 @@ export type ReplicaTrouble = { why: string; error?: unknown };
 export type ReplicaParts = {
   primary: Sql;
   standby: Sql;
-  /** The same standby, when a pooler before it has refused `standby`. */
+  /** The same standby, when a pooler before it has refused the settings of `standby`, or left them out. */
   behindPooler(): Sql;
   /** Over which the primary is asked how far it is. */
   looks: Sql;
@@ -51,6 +51,8 @@ const lookedAtRow = {
   system: text,
   database: text,
   isStandby: boolean,
+  /** Without it the connection is behind a pooler that left its settings out. */
+  hasSettings: boolean,
   lsn: integer,
 };
 type LookedAt = RowOf<typeof lookedAtRow>;
@@ -164,8 +166,8 @@ export class Replica {
   async #lookAtStandby(): Promise<LookedAt | ReplicaTrouble> {
     const { standby, behindPooler, answerMsMax } = this.#parts;
     const found = await lookAt(this.#standby, answerMsMax);
-    const isToChange = "why" in found && isRefusedByPooler(found.error) && this.#standby === standby;
-    if (!isToChange || this.#isStopped) return found;
+    const isPooled = "why" in found ? isRefusedByPooler(found.error) : !found.hasSettings;
+    if (!isPooled || this.#standby !== standby || this.#isStopped) return found;
     this.#standby = behindPooler();
     return lookAt(this.#standby, answerMsMax);
   }
@@ -208,7 +210,7 @@ function relationTrouble(own: LookedAt | null, other: LookedAt): ReplicaTrouble 
 async function lookAt(sql: Sql, msMax: number): Promise<LookedAt | ReplicaTrouble> {
   const asked = typed(sql, lookedAtRow)`
     select system_identifier::text as system, current_database() as database,
-      pg_is_in_recovery() as "isStandby",
+      pg_is_in_recovery() as "isStandby", ${areSettingsOurs(sql)} as "hasSettings",
       (case when pg_is_in_recovery() then pg_last_wal_replay_lsn()
         else pg_current_wal_lsn() end - '0/0')::float8 as lsn
     from pg_control_system()`;
