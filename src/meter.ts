@@ -42,7 +42,8 @@ class LabelledSeries<T> {
     const name = labels.length === 1 ? (labels[0] as string) : labels.join("\n");
     const known = this.all.get(name);
     if (known) return known.value;
-    if (this.all.size >= SERIES_MAX && labels.some((label) => label !== OTHER))
+    // the last place is for these
+    if (this.all.size >= SERIES_MAX - 1 && labels.some((label) => label !== OTHER))
       return this.of(labels.map(() => OTHER));
     const value = this.#make();
     this.all.set(name, { labels, value });
