@@ -36,7 +36,6 @@ import {
 } from "../record/mail/bagleases.ts";
 import { BAG_EMAILS_MAX, unqueue } from "../record/mail/bags.ts";
 import { barOpen, findBarred, type HashOf } from "../record/mail/barred.ts";
-import { SUPPRESSED } from "../record/mail/commit.ts";
 import { type AttachmentRef, eachOnce, mailboxesOf, messageIdOf } from "../record/mail/emails.ts";
 import { renewGrant } from "../record/mail/keeperwork.ts";
 import type { Head } from "../rules/email.ts";
@@ -44,7 +43,7 @@ import { GRANT_LIVES_MS } from "../rules/ledger.ts";
 import { nameOfStream } from "../rules/stream.ts";
 import type { MailSender } from "../shaping/shaping.ts";
 import { toWireInTurns } from "../smtp/dots.ts";
-import type { Permit } from "../smtp/envelope.ts";
+import { domainOf, type Permit } from "../smtp/envelope.ts";
 import { type Reply, troubleOf } from "../smtp/reply.ts";
 import { turnIfLate } from "../turn.ts";
 import { beginAttempt, endAttempt } from "./attemptspan.ts";
@@ -52,7 +51,7 @@ import { ByteBudget } from "./bytesinhand.ts";
 import type { Courier } from "./courier.ts";
 import type { Figures } from "./figures.ts";
 import type { Leases } from "./leases.ts";
-import { countOutcome } from "./outcomecounts.ts";
+import { countOutcome, countSuppressed } from "./outcomecounts.ts";
 import type { PathWriter, ReturnPaths } from "./returnpaths.ts";
 import type { Signer } from "./signer.ts";
 
@@ -253,13 +252,15 @@ export class Deliverer {
     emails: OpenEmail[],
     underWay: ReadonlySet<string>,
   ): Promise<OpenEmail[]> {
-    const { sql, hashOf, clock } = this.#parts;
+    const { sql, hashOf, clock, courier } = this.#parts;
     const waiting = emails.filter(({ id, extra }) => !underWay.has(id) && extra?.account !== true);
     if (waiting.length === 0) return emails;
     const addressed = waiting.map(({ id, head }) => ({ workspaceId: bag.workspaceId, id, head }));
     const barred = await findBarred(sql, hashOf, addressed);
     if (barred.size === 0) return emails;
-    for (const addresses of barred.values()) SUPPRESSED.add(addresses.length, "sent");
+    for (const { id, bulk } of waiting)
+      for (const { address } of barred.get(id) ?? [])
+        countSuppressed(courier.groupOf(domainOf(address)), bulk);
     const marksOf = await barOpen(sql, bag, barred, clock.given());
     return emails.flatMap((email) => {
       const marks = barred.has(email.id) ? marksOf.get(email.id) : email.marks;

@@ -9,7 +9,7 @@
  */
 import { atMost, inTime } from "../clock.ts";
 import type { Shape, SourceAddress } from "../shaping/match.ts";
-import type { MailSender, Shaping } from "../shaping/shaping.ts";
+import { type MailSender, NO_GROUP, type Shaping } from "../shaping/shaping.ts";
 import { dangerOf, domainOf, type Envelope, type Permit } from "../smtp/envelope.ts";
 import { ownName } from "../smtp/ownname.ts";
 import type { PoolFigures } from "../smtp/pool.ts";
@@ -58,7 +58,6 @@ const FAREWELL_MS = 1_000;
 /** Counts are not worth a slow end. */
 const COUNTER_CLOSE_MS = 500;
 const SHAPES_MAX = 20_000;
-const NO_GROUP = "other";
 /** Until a file may name another, or its first day may have come. */
 const SOURCE_TO_COME_MS = 60_000;
 

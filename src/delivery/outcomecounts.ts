@@ -5,6 +5,8 @@
  */
 import { type Count, Counter, Histogram, LONG_SECONDS } from "../meter.ts";
 import type { Outcome } from "../outcome/outcome.ts";
+import { SUPPRESSED } from "../record/mail/commit.ts";
+import { BULK, TRANSACTIONAL } from "../rules/stream.ts";
 import type { Reply } from "../smtp/reply.ts";
 
 const OUTCOMES = new Counter(
@@ -34,6 +36,11 @@ export function countOutcome(group: string, { kind, reply }: Outcome, isBulk: bo
   counts[isBulk ? "bulk" : "transactional"][kind].n++;
   attemptsOf(group, counts, reply).n++;
   if (reply.tookMs !== undefined) TOOK.note(reply.tookMs / 1_000, group);
+}
+
+/** A recipient who was found to be written to no more when their mail was to leave. */
+export function countSuppressed(group: string, isBulk: boolean): void {
+  SUPPRESSED.add(1, group, isBulk ? BULK : TRANSACTIONAL, "sent");
 }
 
 function countsOf(group: string): GroupCounts {

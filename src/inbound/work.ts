@@ -29,6 +29,7 @@ import { ownersOf } from "../record/workspaces/domains.ts";
 import { workspaceIdsAfter, workspacesOfHandles } from "../record/workspaces/workspaces.ts";
 import type { ReturnPathKey } from "../returnpath.ts";
 import { StepSize } from "../rules/stepsize.ts";
+import { BULK, TRANSACTIONAL } from "../rules/stream.ts";
 import { turn } from "../turn.ts";
 import { complaintAbout, type Judged, judge } from "./judge.ts";
 import type { Complaint } from "./report.ts";
@@ -37,8 +38,10 @@ import { readTlsMail } from "./tlsmail.ts";
 const APPLIED = new Counter(
   "postrider_reports_total",
   "Reports about mail by what they changed: bounced, complained, delayed, kept (of TLS), ignored",
-  ["result"],
+  ["group", "stream", "result"],
 );
+/** Of a report that changed no mail. */
+const NO_MAIL = { group: "none", stream: "none" };
 
 /** Each may have 128 KB. */
 const REPORTS_MAX = 200;
@@ -62,6 +65,8 @@ export type ReportWorkerParts = {
   clock: Clock;
   /** Under which name counts are kept. */
   worker: string;
+  /** As which group mail is counted that no known provider took. */
+  otherGroup: string;
   /** Where reports are taken: TLS reports may be about it as well. */
   bounceDomain: string | null;
   /** Under which suppressed addresses are kept. */
@@ -156,9 +161,9 @@ export class ReportWorker {
       }
   }
 
-  async #apply(tx: Tx, all: readonly DueReport[]): Promise<ReportEnd[]> {
-    const { worker, hashOf, series, clock } = this.#parts;
-    const ends: ReportEnd[] = [];
+  async #apply(tx: Tx, all: readonly DueReport[]): Promise<CountedEnd[]> {
+    const { worker, hashOf, series, clock, otherGroup } = this.#parts;
+    const ends: CountedEnd[] = [];
     const told: Told[] = [];
     const [ofTls, reports] = parted(all, ({ source }) => source === "tls_report");
     if (ofTls.length > 0) ends.push(...(await this.#applyTls(tx, ofTls)));
@@ -177,12 +182,12 @@ export class ReportWorker {
     const about = new Map(
       here.map(({ reportId, workspaceId, emailId }) => [reportId, { workspaceId, emailId }]),
     );
-    for (const { reportId, result } of await applyReports(
-      tx,
-      { worker, hashOf, series, now: clock.now() },
-      here,
-    ))
-      ends.push(this.#endOf({ ...(byId.get(reportId) as DueReport), ...about.get(reportId) }, result));
+    const context = { worker, hashOf, series, now: clock.now() };
+    for (const { reportId, result, changed } of await applyReports(tx, context, here)) {
+      const end = this.#endOf({ ...(byId.get(reportId) as DueReport), ...about.get(reportId) }, result);
+      const group = changed?.provider || otherGroup;
+      ends.push(changed ? { ...end, group, stream: changed.bulk ? BULK : TRANSACTIONAL } : end);
+    }
     await endReports(tx, ends);
     return ends;
   }
@@ -294,9 +299,13 @@ export class ReportWorker {
   }
 }
 
+/** With what was changed, where something was. */
+type CountedEnd = ReportEnd & { group?: string; stream?: string };
+
 /** The first word of a result says what became of the report. */
-function count(ends: readonly ReportEnd[]): void {
-  for (const { result } of ends) if (result !== null) APPLIED.add(1, result.split(":", 1)[0] as string);
+function count(ends: readonly CountedEnd[]): void {
+  for (const { result, group = NO_MAIL.group, stream = NO_MAIL.stream } of ends)
+    if (result !== null) APPLIED.add(1, group, stream, result.split(":", 1)[0] as string);
 }
 
 /** The name itself and those above it, one of which may be ours. */

@@ -30,6 +30,8 @@ export type MailSender = PoolWish;
 
 /** The one destination of all mail, where there is a smarthost. */
 export const SMARTHOST = "smarthost";
+/** Among the metrics: mail to receivers that the shaping file names no provider of. */
+export const NO_GROUP = "other";
 
 const MINUTE_MS = 60_000;
 const TURN_MS_MAX = 3_600_000;

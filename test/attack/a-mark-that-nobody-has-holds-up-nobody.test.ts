@@ -44,6 +44,7 @@ async function workedOff(raw: Buffer): Promise<string[]> {
     markOf: workspaceMarker(SECRET),
     clock: { now: Date.now, given: () => 0 },
     worker: "of the test",
+    otherGroup: "other",
     bounceDomain: null,
     hashOf: addressHasher(SECRET),
     series: null,

@@ -3,6 +3,7 @@ import { addressHasher } from "../../audience/links.ts";
 import { workspaceMarker } from "../../ids.ts";
 import { ReportWorker } from "../../inbound/work.ts";
 import { ReturnPathKey } from "../../returnpath.ts";
+import { NO_GROUP, SMARTHOST } from "../../shaping/shaping.ts";
 import { KEEPER_STOP_MS, type RoleParts, workerName } from "./parts.ts";
 
 export function startReportWorker({ config, serverSecret, stores, looks, clock, onFault }: RoleParts) {
@@ -13,6 +14,7 @@ export function startReportWorker({ config, serverSecret, stores, looks, clock, 
     markOf: workspaceMarker(serverSecret),
     clock,
     worker: workerName(),
+    otherGroup: config.courier === "relay" ? SMARTHOST : NO_GROUP,
     bounceDomain: config.bounceDomain,
     hashOf: addressHasher(serverSecret),
     series: bounces > 0 ? { bounces, days } : null,

@@ -54,8 +54,15 @@ export type Told = {
   at: number;
 };
 
-/** Of one report: what it changed, or why nothing; null: the e-mail cannot be changed yet. */
-export type AppliedReport = { reportId: string; result: string | null };
+/**
+ * Of one report: what it changed, or why nothing; null: the e-mail cannot be changed yet. `changed`: which mail
+ * that was, by its kind and the provider that had taken it (`""`: none that is known).
+ */
+export type AppliedReport = {
+  reportId: string;
+  result: string | null;
+  changed?: { bulk: boolean; provider: string };
+};
 
 const reportedRow = {
   workspaceId: text,
@@ -125,7 +132,7 @@ export async function applyReports(
     if (!next.isSettled) return { reportId: one.reportId, result: null };
     changed.set(key, next.email);
     if (context.series && isSoft(next)) wavering.push(...rowOf(next, one, context));
-    return { reportId: one.reportId, result: one.what.kind };
+    return { reportId: one.reportId, result: one.what.kind, changed: changedOf(next.email) };
   });
   if (changed.size > 0) await updateReported(tx, [...changed.values()]);
   const now = new Date(context.now);
@@ -350,6 +357,12 @@ function count(
   };
   known.counts[name]++;
   counts.set(key, known);
+}
+
+function changedOf(email: ReportedEmail): { bulk: boolean; provider: string } {
+  const recipient = email.events.at(-1)?.recipient ?? null;
+  const { provider } = partOfAttempt(email, attemptThat("delivered", email.history, recipient));
+  return { bulk: email.bulk, provider };
 }
 
 /** For its stream, and for the provider that took it from an address of ours. */

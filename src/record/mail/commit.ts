@@ -60,8 +60,10 @@ const ACCEPTED = new Counter("postrider_emails_accepted_total", "E-mails that we
 export const SUPPRESSED = new Counter(
   "postrider_recipients_suppressed_total",
   "Recipients who are written to no more, found when their mail was accepted or sent",
-  ["when"],
+  ["group", "stream", "when"],
 );
+/** Where accepted mail goes is not looked up yet. */
+const NO_GROUP_YET = "none";
 
 export type Submission = {
   workspaceId: string;
@@ -129,6 +131,7 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
   readonly #going = new Map<string, NewEmail[]>();
   readonly #due: Due[] = [];
   readonly #marked: MarkedEmail[] = [];
+  readonly #suppressed = { [BULK]: 0, [TRANSACTIONAL]: 0 };
   readonly #attachments = new Map<string, NewAttachment>();
   #accounts: readonly Account[] = [];
   #held: readonly Claim[] = [];
@@ -224,8 +227,9 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
       const bulk = one.emails.filter((email) => email.bulk).length;
       if (bulk > 0) ACCEPTED.add(bulk, BULK);
       if (bulk < one.emails.length) ACCEPTED.add(one.emails.length - bulk, TRANSACTIONAL);
-      SUPPRESSED.add(verdict.suppressed, "accepted");
     }
+    for (const [stream, recipients] of Object.entries(this.#suppressed))
+      if (recipients > 0) SUPPRESSED.add(recipients, NO_GROUP_YET, stream, "accepted");
     if (this.#bags.length > 0) this.#onBags(this.#bags);
   }
 
@@ -277,6 +281,7 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
     let suppressed = 0;
     for (const [email, { open, ...mark }] of marked) {
       suppressed += email.weight - open;
+      this.#suppressed[email.bulk ? BULK : TRANSACTIONAL] += email.weight - open;
       this.#marked.push({ workspaceId: email.workspaceId, id: email.id, ...mark });
       if (open === 0) this.#accepted.push({ email, standing: "suppressed" });
     }
