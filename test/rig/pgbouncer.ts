@@ -31,7 +31,10 @@ type PgBouncerProgram = { name: string; program: string; missing: string | null 
 /** The installed one, and the newer one that `.ci/pgbouncer` unpacks, which keeps prepared statements. */
 export const PGBOUNCERS: readonly PgBouncerProgram[] = [
   found(INSTALLED, "pgbouncer is not installed"),
-  found(join(tmpdir(), "postrider-pgbouncer/pgbouncer"), "the newer pgbouncer is not here: run .ci/pgbouncer"),
+  found(
+    join(tmpdir(), "postrider-pgbouncer/pgbouncer"),
+    "the newer pgbouncer is not here: run .ci/pgbouncer",
+  ),
 ];
 export const missingPgBouncer = PGBOUNCERS[0]?.missing ?? null;
 

@@ -136,7 +136,11 @@ describe.each(PGBOUNCERS)("behind $name", ({ program, missing }) => {
     ends.push(() => stage.close());
     const wire = await heardOf(stage.databaseUrl);
     ends.push(wire.close);
-    const pooler = await startPgBouncer(wire.url, ["pool_mode = transaction", "default_pool_size = 1"], program);
+    const pooler = await startPgBouncer(
+      wire.url,
+      ["pool_mode = transaction", "default_pool_size = 1"],
+      program,
+    );
     ends.push(() => pooler.stop());
     const sql = connectRecord(throughPooler(pooler.through(wire.url)), "reads", 20_000);
     ends.push(() => sql.end({ timeout: 0 }));

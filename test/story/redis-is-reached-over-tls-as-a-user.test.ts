@@ -20,6 +20,7 @@ const MAY = "~* &* +@all -@admin -@dangerous +info";
 describe.skipIf(missingRedis)(missingRedis ?? "with TLS and users", () => {
   let tlsPort: number;
   let clusterPort: number;
+  let sentinelPort: number;
   let servers: Daemon[];
   let database: OwnDatabase;
   let sink: Sink;
@@ -37,15 +38,21 @@ describe.skipIf(missingRedis)(missingRedis ?? "with TLS and users", () => {
       [keyFile, key],
     ] as const)
       writeFileSync(file, content);
-    const secured = [
+    const certificates = [
       ...[`tls-cert-file ${certFile}`, `tls-key-file ${keyFile}`, `tls-ca-cert-file ${authorityFile}`],
-      ...["tls-auth-clients no", 'save ""', "user default off"],
+      "tls-auth-clients no",
+    ];
+    const secured = [
+      ...[...certificates, 'save ""', "user default off"],
       `user postrider on ">${PASSWORD}" ${MAY}`,
     ];
-    [tlsPort, clusterPort] = [await freePort(), await freePort()];
+    [tlsPort, clusterPort, sentinelPort] = [await freePort(), await freePort(), await freePort()];
     const [adminPort, busPort] = [await freePort(), await freePort()];
     servers = await Promise.all([
-      startRedisServer(join(folder, "one"), ["port 0", `tls-port ${tlsPort}`, ...secured]),
+      startRedisServer(join(folder, "one"), [
+        ...["port 0", `tls-port ${tlsPort}`, ...secured],
+        `user sentinel on ">${PASSWORD}" ~* &* +@all`,
+      ]),
       startRedisServer(join(folder, "cluster"), [
         ...[`port ${adminPort}`, `tls-port ${clusterPort}`, `cluster-port ${busPort}`],
         ...["cluster-enabled yes", "tls-cluster yes", "cluster-announce-hostname localhost"],
@@ -53,6 +60,18 @@ describe.skipIf(missingRedis)(missingRedis ?? "with TLS and users", () => {
         ...[...secured, "user admin on nopass ~* &* +@all"],
       ]),
     ]);
+    // the first server, by the name that certificates have
+    const sentinel = await startRedisServer(
+      join(folder, "sentinel"),
+      [
+        ...["port 0", `tls-port ${sentinelPort}`, "tls-replication yes", ...certificates],
+        ...["sentinel resolve-hostnames yes", "sentinel announce-hostnames yes"],
+        ...[`requirepass "${PASSWORD}"`, `sentinel monitor shop localhost ${tlsPort} 1`],
+        ...["sentinel auth-user shop sentinel", `sentinel auth-pass shop "${PASSWORD}"`],
+      ],
+      { isSentinel: true },
+    );
+    servers.push(sentinel);
     const admin = new Redis({ port: adminPort, username: "admin", password: "any" });
     await admin.call("CLUSTER", "ADDSLOTSRANGE", 0, 16_383);
     admin.disconnect();
@@ -68,6 +87,13 @@ describe.skipIf(missingRedis)(missingRedis ?? "with TLS and users", () => {
     [
       "a cluster",
       () => `rediss-cluster://postrider:${encodeURIComponent(PASSWORD)}@localhost:${clusterPort}`,
+    ],
+    [
+      "a master that Sentinel names",
+      () => {
+        const password = encodeURIComponent(PASSWORD);
+        return `rediss+sentinel://postrider:${password}@localhost:${sentinelPort}/shop?sentinel_password=${password}`;
+      },
     ],
   ])(
     "mail is sent through %s",
