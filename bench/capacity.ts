@@ -79,11 +79,10 @@ export function planFor(perDay: number, costs: Costs, assumed: Assumptions): Pla
     units[unit] = Math.max(units[unit] ?? 1, Math.ceil(perDay / limit));
   const passed = limits.filter((limit) => limit.perDay < perDay).sort((a, b) => a.perDay - b.perDay);
   const peakPerSecond = (perDay / DAY_SECONDS) * assumed.peak;
-  const { api, deliver, keeper, postgres, redis } = costs;
-  const cores = (peakPerSecond * (api + deliver + keeper + postgres + redis)) / assumed.busy;
+  const cores = (peakPerSecond * cpuOf(costs)) / assumed.busy;
   // a Postgres has a machine of its own as soon as there are two
   const cells = units.cell as number;
-  const ofRoles = (peakPerSecond * (api + deliver + keeper + redis)) / assumed.busy;
+  const ofRoles = (peakPerSecond * (cpuOf(costs) - costs.postgres)) / assumed.busy;
   const machines =
     cells === 1 ? Math.ceil(cores / assumed.cores) : cells + Math.ceil(ofRoles / assumed.cores);
   return {
@@ -92,6 +91,62 @@ export function planFor(perDay: number, costs: Costs, assumed: Assumptions): Pla
     walBytesPerSecond: peakPerSecond * costs.walBytes,
     breaks: passed[0]?.what ?? null,
   };
+}
+
+/** How many e-mails a second so many of each unit send, when all of these cores are theirs and busy. */
+export function rateOf(units: Record<string, number>, costs: Costs, cores: number): number {
+  const limits = limitsOf(costs, { ...UNBOUNDED, cores });
+  const ofUnits = limits.map(({ unit, perDay }) => ((units[unit] ?? 1) * perDay) / DAY_SECONDS);
+  return Math.min(cores / cpuOf(costs), ...ofUnits);
+}
+
+/** A machine that is wholly busy, with a disk that is never the limit: what a run of the bench is compared with. */
+const UNBOUNDED: Omit<Assumptions, "cores"> = {
+  ...{ peak: 1, busy: 1, retentionDays: 1 },
+  ...{ diskBytes: Number.POSITIVE_INFINITY, walBytesPerSecond: Number.POSITIVE_INFINITY },
+};
+
+function cpuOf(costs: Costs): number {
+  return ROLES.reduce((sum, role) => sum + costs[role], 0);
+}
+
+const ROLES = ["api", "deliver", "keeper", "postgres", "redis"] as const;
+
+/** A run of the bench, and what each of its e-mails has cost. */
+export type MeasuredRun = { perSecond: number; costs: Costs };
+export type Compared = { name: string; unit: string; predicted: number; measured: number };
+
+/**
+ * What the plan says of a run with these units, from what another run has cost, beside what that run has taken.
+ * Its rate is the one that as many cores would bring as were busy in the other.
+ */
+export function compareWithPlan(
+  { perSecond, costs }: MeasuredRun,
+  units: Record<string, number>,
+  run: MeasuredRun,
+): Compared[] {
+  const cores = perSecond * cpuOf(costs);
+  const plan = planFor(run.perSecond * DAY_SECONDS, costs, { ...UNBOUNDED, cores });
+  const ofRoles = ROLES.map((role) => ({
+    ...{ name: `cores of ${role}`, unit: "", predicted: run.perSecond * costs[role] },
+    measured: run.perSecond * run.costs[role],
+  }));
+  return [
+    {
+      ...{ name: "e-mails", unit: "/s", predicted: rateOf(units, costs, cores) },
+      measured: run.perSecond,
+    },
+    { name: "cores", unit: "", predicted: plan.cores, measured: run.perSecond * cpuOf(run.costs) },
+    ...ofRoles,
+    {
+      ...{ name: "WAL", unit: "bytes/s", predicted: plan.walBytesPerSecond },
+      measured: run.perSecond * run.costs.walBytes,
+    },
+    {
+      ...{ name: "tables", unit: "bytes/s", predicted: plan.diskBytes / DAY_SECONDS },
+      measured: run.perSecond * run.costs.tableBytes,
+    },
+  ];
 }
 
 export function costsOf(results: Results): Costs {

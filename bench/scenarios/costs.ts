@@ -1,7 +1,6 @@
 /**
  * costs: what an e-mail costs of everything that a capacity plan counts (bench/plan.ts), as `deliver` sends
- * it; then the same in two cells with three shards of the queue each, which is what the plan assumes to cost
- * no more.
+ * it; then the same in two cells with three shards of the queue each, beside what the plan says of that run.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +11,9 @@ import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { migrate } from "../../src/record/db/migrate.ts";
 import { setShards } from "../../src/record/mail/queueshards.ts";
 import { connectRedis } from "../../src/redis/connect.ts";
-import { figure } from "../figure.ts";
+import type { RedisClient } from "../../src/redis/scripts.ts";
+import { type Compared, compareWithPlan, type MeasuredRun } from "../capacity.ts";
+import { type Figure, figure } from "../figure.ts";
 import { load, WARMUP_SECONDS } from "../load.ts";
 import { type Bench, benchWorkspace, CLOCK, type Role, SECRET, type Workspace } from "../machine.ts";
 import { BATCH, BATCH_EMAILS } from "../mails.ts";
@@ -24,9 +25,13 @@ import { until } from "../until.ts";
 const SHARDS = 3;
 /** Of both cells together. */
 const CONNECTIONS = 8;
+/** Of the run with two cells. */
+const UNITS = { api: 1, worker: 1, shard: 2, cell: 2 };
+const FITS = "0.8 to 1.2";
 
-type OneCell = { sql: Sql; workspace: Workspace };
-type Sent = { mails: number; perSecond: number; metered: Metered; each: Spent };
+type OneCell = { sql: Sql; redis: RedisClient; workspace: Workspace };
+/** `each`: of each cell. */
+type Sent = { mails: number; perSecond: number; metered: Metered; each: Spent[] };
 
 const costs: Scenario = {
   name: "costs",
@@ -34,15 +39,16 @@ const costs: Scenario = {
   async run(bench, run) {
     const one = await bench.workspace();
     const roles = await rolesOf(bench, {});
-    const single = await send(bench, run, roles, [{ sql: bench.sql, workspace: one }]);
+    const home = { sql: bench.sql, redis: bench.redis, workspace: one };
+    const single = await send(bench, run, roles, [home]);
     await Promise.all(roles.map((role) => role.stop()));
     const { cell, watched, file } = await secondCell(bench);
     await Promise.all([bench.sql, cell.sql].map((sql) => setShards(sql, SHARDS)));
     const fleet = await rolesOf(bench, { CELLS_FILE: file });
-    const both = await send(bench, run, fleet, [{ sql: bench.sql, workspace: one }, cell], watched);
+    const both = await send(bench, run, fleet, [home, cell], watched);
     const cpuOf = ({ metered, mails }: Sent) =>
       (metered.cpu.reduce((sum, { seconds }) => sum + seconds, 0) * 1000) / mails;
-    const { each } = single;
+    const [each] = single.each as [Spent];
     return {
       figures: [
         figure("e-mails", single.perSecond, "/s"),
@@ -55,14 +61,40 @@ const costs: Scenario = {
         ...Object.entries(each.bytesOf).map(([name, bytes]) =>
           figure(`bytes of an e-mail through ${name}`, bytes, "bytes"),
         ),
-        figure("e-mails in two cells", both.perSecond, "/s"),
         figure("CPU per thousand e-mails in two cells", cpuOf(both), "s"),
-        figure("two cells against one, by CPU", cpuOf(both) / cpuOf(single), "x", "0.8 to 1.2"),
+        figure("two cells against one, by CPU", cpuOf(both) / cpuOf(single), "x", FITS),
+        ...compareWithPlan(measuredIn(single), UNITS, measuredIn(both)).flatMap(comparedFigures),
       ],
       courses: single.metered.courses,
     };
   },
 };
+
+function measuredIn({ mails, perSecond, metered, each }: Sent): MeasuredRun {
+  // "postgres of the second cell" is a Postgres
+  const cpu = (role: string) =>
+    metered.cpu.filter(({ name }) => name.startsWith(role)).reduce((sum, { seconds }) => sum + seconds, 0) /
+    mails;
+  const sumOf = (name: "walBytes" | "tableBytes") => each.reduce((sum, spent) => sum + spent[name], 0);
+  return {
+    perSecond,
+    costs: {
+      ...{ api: cpu("api"), deliver: cpu("deliver"), keeper: cpu("keeper") },
+      ...{ postgres: cpu("postgres"), redis: cpu("redis") },
+      ...{ walBytes: sumOf("walBytes"), tableBytes: sumOf("tableBytes") },
+    },
+  };
+}
+
+function comparedFigures({ name, unit, predicted, measured }: Compared): Figure[] {
+  // some roles use so little that their share says nothing
+  const wanted = name.startsWith("cores of") ? undefined : FITS;
+  return [
+    figure(`two cells: ${name}, as planned`, predicted, unit),
+    figure(`two cells: ${name}`, measured, unit),
+    figure(`two cells: ${name} against the plan`, measured / predicted, "x", wanted),
+  ];
+}
 
 function rolesOf(bench: Bench, env: Record<string, string>): Promise<Role[]> {
   return Promise.all((["api", "deliver", "keeper"] as const).map((name) => bench.role(name, env)));
@@ -89,7 +121,8 @@ async function send(
   };
   await loadAll(WARMUP_SECONDS);
   await until("the mail of the warm-up left", isEmpty);
-  const before = await spentSoFar(bench.sql, bench.redis, roles);
+  const spent = () => Promise.all(cells.map(({ sql, redis }) => spentSoFar(sql, redis, roles)));
+  const before = await spent();
   const meter = bench.meter({ more });
   const began = performance.now();
   tell("sends");
@@ -100,8 +133,9 @@ async function send(
   await until("everything was delivered", isEmpty);
   const perSecond = mails / ((performance.now() - began) / 1000);
   const metered = meter.stop();
-  const after = await spentSoFar(bench.sql, bench.redis, roles);
-  return { mails, perSecond, metered, each: spentEach(before, after, mails) };
+  const after = await spent();
+  const each = after.map((one, n) => spentEach(before[n] as Spent, one, mails));
+  return { mails, perSecond, metered, each };
 }
 
 /** Stores of its own, beside those of the bench, which are home. */
@@ -125,7 +159,7 @@ async function secondCell(bench: Bench): Promise<{ cell: OneCell; watched: Watch
     { name: "postgres of the second cell", pid: postgres.pid },
     { name: "redis of the second cell", pid: redisServer.pid },
   ];
-  return { cell: { sql, workspace }, watched, file };
+  return { cell: { sql, redis, workspace }, watched, file };
 }
 
 export const scenarios = [costs];

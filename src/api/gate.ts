@@ -116,8 +116,8 @@ export async function pass(parts: GateParts, exchange: Exchange): Promise<Passed
   });
 }
 
-/** Only callers with a key are traced: a span costs more than a refusal. */
-function spanOf(
+/** Only callers with a key are traced: a span costs more than a refusal. null: traces are off. */
+export function spanOf(
   { method, route, head, requestId, beganAt }: Exchange,
   { workspaceId }: Caller,
 ): TraceSpan | null {

@@ -1,6 +1,15 @@
 /** The capacity plan: what it says follows from what was measured, and names what breaks first. */
 import { expect, test } from "vitest";
-import { ASSUMED, type Costs, costsOf, limitsOf, planFor, planText } from "../../bench/capacity.ts";
+import {
+  ASSUMED,
+  type Costs,
+  compareWithPlan,
+  costsOf,
+  limitsOf,
+  planFor,
+  planText,
+  rateOf,
+} from "../../bench/capacity.ts";
 import { addResult, emptyResults } from "../../bench/results.ts";
 
 const COSTS: Costs = {
@@ -34,6 +43,30 @@ test("what breaks first changes with what is assumed", () => {
   const kept = { ...ASSUMED, retentionDays: 1 };
   expect(planFor(1_000_000_000, COSTS, kept).breaks).toBe("the core of a worker");
   expect(planFor(1_000_000_000, { ...COSTS, walBytes: 500_000 }, kept).breaks).toBe("the WAL of a Postgres");
+});
+
+test("a rate is that of the cores, or of the unit that is busy before them", () => {
+  const each = 137e-6;
+  expect(rateOf({ api: 1, worker: 1, cell: 2 }, COSTS, 1)).toBeCloseTo(1 / each, 3);
+  expect(rateOf({ api: 1, worker: 1, cell: 2 }, COSTS, 8)).toBeCloseTo(1 / COSTS.deliver, 3);
+  expect(rateOf({ api: 1, worker: 3, cell: 2 }, COSTS, 4)).toBeCloseTo(4 / each, 3);
+});
+
+test("a run is compared with what the plan says of it", () => {
+  const one = { perSecond: 5_000, costs: COSTS };
+  const dearer = { ...COSTS, postgres: 2 * COSTS.postgres, walBytes: 3_000 };
+  const compared = compareWithPlan(one, { api: 1, worker: 1, cell: 2 }, { perSecond: 4_000, costs: dearer });
+  const of = (name: string) => {
+    const { predicted = 0, measured = 0 } = compared.find((row) => row.name === name) ?? {};
+    return [Number(predicted.toFixed(6)), Number(measured.toFixed(6))];
+  };
+  // as many cores as were busy bring as many e-mails
+  expect(of("e-mails")).toEqual([5_000, 4_000]);
+  expect(of("cores")).toEqual([0.548, 0.748]);
+  expect(of("cores of postgres")).toEqual([0.2, 0.4]);
+  expect(of("cores of deliver")).toEqual([0.24, 0.24]);
+  expect(of("WAL")).toEqual([8e6, 12e6]);
+  expect(of("tables")).toEqual([6e6, 6e6]);
 });
 
 test("costs are read from a report of the bench, and a report without them is refused in words", () => {
