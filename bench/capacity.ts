@@ -100,7 +100,7 @@ export function rateOf(units: Record<string, number>, costs: Costs, cores: numbe
   return Math.min(cores / cpuOf(costs), ...ofUnits);
 }
 
-/** A machine that is wholly busy, with a disk that is never the limit: what a run of the bench is compared with. */
+/** A machine that is wholly busy, with a disk that is never the limit: that of a run of the bench. */
 const UNBOUNDED: Omit<Assumptions, "cores"> = {
   ...{ peak: 1, busy: 1, retentionDays: 1 },
   ...{ diskBytes: Number.POSITIVE_INFINITY, walBytesPerSecond: Number.POSITIVE_INFINITY },
@@ -117,8 +117,8 @@ export type MeasuredRun = { perSecond: number; costs: Costs };
 export type Compared = { name: string; unit: string; predicted: number; measured: number };
 
 /**
- * What the plan says of a run with these units, from what another run has cost, beside what that run has taken.
- * Its rate is the one that as many cores would bring as were busy in the other.
+ * What the plan says of a run with these units, from what another run has cost, beside what that run has
+ * taken. Its rate is the one that as many cores would bring as were busy in the other.
  */
 export function compareWithPlan(
   { perSecond, costs }: MeasuredRun,

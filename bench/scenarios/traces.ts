@@ -1,7 +1,7 @@
 /**
- * traces: what the code of traces costs while they are off: all that it does for a request and for an attempt,
- * in a loop of nothing else, beside the CPU of an e-mail. The shortest round is the figure: others only make a
- * round longer.
+ * traces: what the code of traces costs while they are off: all that it does for a request and for an
+ * attempt, in a loop of nothing else, beside the CPU of an e-mail. The shortest round is the figure: others
+ * only make a round longer.
  */
 import { fileURLToPath } from "node:url";
 import type { Caller } from "../../src/admission/admit.ts";

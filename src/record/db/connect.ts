@@ -219,8 +219,8 @@ const FORMATS = { TimeZone: "UTC", DateStyle: "ISO, MDY" };
 const UNCOMPILED = { jit: "off" };
 
 /**
- * Names with a dot are free in Postgres. A pooler that leaves out the settings of a connection leaves this one
- * out as well, and no role or database has it: so it tells whether ours are in force.
+ * Names with a dot are free in Postgres. A pooler that leaves out the settings of a connection leaves this
+ * one out as well, and no role or database has it: so it tells whether ours are in force.
  */
 const MARK = { "postrider.settings": "ours" };
 

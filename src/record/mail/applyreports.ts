@@ -55,8 +55,8 @@ export type Told = {
 };
 
 /**
- * Of one report: what it changed, or why nothing; null: the e-mail cannot be changed yet. `changed`: which mail
- * that was, by its kind and the provider that had taken it (`""`: none that is known).
+ * Of one report: what it changed, or why nothing; null: the e-mail cannot be changed yet. `changed`: which
+ * mail that was, by its kind and the provider that had taken it (`""`: none that is known).
  */
 export type AppliedReport = {
   reportId: string;
