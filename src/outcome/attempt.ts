@@ -79,6 +79,7 @@ export function attempted(
   const triedMs = triedMsOf(email, time.beganAt);
   const result = new Result(time, rules, email);
   let answered = 0;
+  let replyOfOpen: string | null = null;
   for (let place = 0; place < email.marks.length; place++) {
     const mark = email.marks.charAt(place);
     if (mark !== OPEN_MARK) {
@@ -88,6 +89,7 @@ export function attempted(
     const { outcome, throttles } = answers[answered++] as JudgedReply;
     const recipient = recipients[place] as Mailbox;
     result.add(outcome, place, recipient);
+    if (result.marks.endsWith(OPEN_MARK)) replyOfOpen ??= outcome.reply.text;
     // a retry is the same mail once more: rates are taken over recipients, each counted once
     if (throttles) result.count("throttled");
     rules.onOutcome(outcome, recipient.domain, email.bulk);
@@ -113,9 +115,9 @@ export function attempted(
       nextAt: isOpen ? nextAtAfter(result, email.attempts, time.at, rules) : null,
       lifetime: isOpen ? lifetimeAfter(result, email, time.beganAt, triedMs) : null,
       heldBy: held?.reply.heldBy ?? null,
-      // whoever ends what waits for a destination means these recipients
+      // whoever ends what waits for a destination means these recipients, and the words are about them
       domain: isOpen ? (held?.domain ?? firstOpen?.domain ?? null) : null,
-      reply: isOpen ? (answers.at(-1)?.outcome.reply.text ?? null) : null,
+      reply: isOpen ? (held?.reply.text ?? replyOfOpen) : null,
       counts: wasTried ? counts : {},
       parts,
       hardBounces,
