@@ -16,8 +16,12 @@ export type Fetched<T> = {
   reload(): Promise<T | null>;
 };
 
-/** null: nothing to ask for yet. Read again when news come, and now and then. */
-export function useGet<T>(path: string | null, read: (path: string) => Promise<T> = get): Fetched<T> {
+/** null: nothing to ask for yet. Read again when news come, and now and then, unless it never changes. */
+export function useGet<T>(
+  path: string | null,
+  read: (path: string) => Promise<T> = get,
+  isFixed = false,
+): Fetched<T> {
   const [state, setState] = useState<Answer<T> & { path: string | null }>({
     path,
     ...{ data: null, error: null, isMissing: false },
@@ -45,8 +49,8 @@ export function useGet<T>(path: string | null, read: (path: string) => Promise<T
     return answer.data;
   }, [path, read]);
   useEffect(() => void reload(), [reload]);
-  useNews(reload);
   const isCurrent = state.path === path;
+  useNews(isFixed && isCurrent && state.data !== null ? nothing : reload);
   const { data, error, isMissing } = state;
   return isCurrent
     ? { data, error, isMissing, reload }
@@ -54,6 +58,8 @@ export function useGet<T>(path: string | null, read: (path: string) => Promise<T
 }
 
 type Answer<T> = Omit<Fetched<T>, "reload">;
+
+async function nothing(): Promise<void> {}
 
 /**
  * Reads when something happened in the workspace and every 15 seconds, while the page is looked at, and when

@@ -31,7 +31,7 @@ const RANKS = [
   ],
   /* 1 */ ["redis", "record", "message", "smtp", "returnpath", "networks"],
   /* 2 */ ["admission", "domain", "queue", "template", "suppression", "shaping"],
-  /* 3 */ ["submit", "outcome", "capacity", "audience", "transport", "webhooks"],
+  /* 3 */ ["submit", "content", "outcome", "capacity", "audience", "transport", "webhooks"],
   /* 4 */ ["api", "automation", "console", "delivery", "inbound", "keeper", "submission"],
   /* 5 */ ["process", "cli", "embedded"],
 ];

@@ -263,16 +263,28 @@ function Content({ email }: { email: Email }) {
       )}
       {chosen === "text" && <Code label="Text" text={email.text ?? ""} />}
       {chosen === "html" && <Code label="HTML" text={email.html ?? ""} />}
-      {(chosen === "headers" || chosen === "raw") && <Source id={email.id} isWhole={chosen === "raw"} />}
+      {(chosen === "headers" || chosen === "raw") && (
+        <Source key={email.sent_at} email={email} isWhole={chosen === "raw"} />
+      )}
     </Card>
   );
 }
 
-function Source({ id, isWhole }: { id: string; isWhole: boolean }) {
-  const { data, error } = useGet<string>(`emails/${id}/raw`, getText);
+function Source({ email: { id, sent_at }, isWhole }: { email: Email; isWhole: boolean }) {
+  const { data, error } = useGet<string>(`emails/${id}/raw`, getText, true);
   if (!data) return error ? <Refusal error={error} /> : <Skeleton />;
   const head = data.split(/\r?\n\r?\n/, 1)[0] ?? "";
-  return <Code label={capital(isWhole ? "raw source" : "headers")} text={isWhole ? data : head} />;
+  return (
+    <>
+      <p class="muted">
+        {sent_at
+          ? "As it was sent, with the signature that the present key of its domain makes."
+          : "As it will be sent: the date is set and the signature added when it leaves."}{" "}
+        Servers on the way add Received and other trace fields.
+      </p>
+      <Code label={capital(isWhole ? "raw source" : "headers")} text={isWhole ? data : head} />
+    </>
+  );
 }
 
 function Reschedule({

@@ -2,10 +2,10 @@
 import { type Mailbox, parseMailbox } from "../address.ts";
 import { messageOf } from "../caught.ts";
 import { type Config, ConfigError } from "../config.ts";
-import { Signer } from "../delivery/signer.ts";
 import { readSmarthost } from "../delivery/smarthost.ts";
 import { receiversOf, sendByHand, type WireLine } from "../delivery/testmail.ts";
 import { Sealer } from "../domain/key.ts";
+import { Signer } from "../domain/signer.ts";
 import { newId } from "../ids.ts";
 import { compose } from "../message/compose.ts";
 import { messageIdOf } from "../record/mail/emails.ts";

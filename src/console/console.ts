@@ -5,6 +5,9 @@ import type { Keyring } from "../admission/keyring.ts";
 import { Reservations } from "../admission/reserve.ts";
 import type { Heard } from "../capacity/policy.ts";
 import type { Clock } from "../clock.ts";
+import { Sealer } from "../domain/key.ts";
+import { Signer } from "../domain/signer.ts";
+import { workspaceMarker } from "../ids.ts";
 import type { ContactCommit } from "../record/contacts/commit.ts";
 import type { Sql } from "../record/db/connect.ts";
 import type { RedisClient } from "../redis/scripts.ts";
@@ -187,7 +190,10 @@ export function callTable(parts: ConsoleParts, sessions: Sessions, place: { url:
     ...figureCalls({ sql, lists }),
     ...capCalls({ sql, lists, keyring, reservations, heard: parts.heard }),
     ...queueCalls({ sql, lists, figures }),
-    ...emailCalls({ sql, send: (visit, body) => sendFor(door, visit, body) }),
+    ...emailCalls({
+      ...{ sql, send: (visit, body) => sendFor(door, visit, body), markOf: workspaceMarker(serverSecret) },
+      signer: new Signer({ sql, sealer: new Sealer(serverSecret) }),
+    }),
     ...templateCalls({ sql, frames }),
     ...automationCalls({ sql }),
     ...contactCalls({ sql, commit: door.contacts, clock, onFault: parts.onFault }),

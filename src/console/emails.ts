@@ -1,11 +1,12 @@
 /** One e-mail from close by: its source, its HTML in a frame, why it waits, and sending it again. */
-import { parseMailbox } from "../address.ts";
+import { type Mailbox, parseMailbox } from "../address.ts";
+import { contentOf, readPeople } from "../content.ts";
+import type { Signer } from "../domain/signer.ts";
 import { isUuid } from "../ids.ts";
 import { compose } from "../message/compose.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { readAttachments } from "../record/mail/attachments.ts";
 import { makeDue } from "../record/mail/due.ts";
-import { mailboxesOf, messageIdOf } from "../record/mail/emails.ts";
 import { findEmail, type WholeEmail } from "../record/mail/read.ts";
 import { reasonOf } from "../rules/reason.ts";
 import { nameOfStream } from "../rules/stream.ts";
@@ -15,11 +16,14 @@ import { type ConsoleAnswer, deny } from "./refusal.ts";
 
 /** Attachments are taken along up to so many bytes. */
 const ATTACHED_BYTES_MAX = 10 * 1024 * 1024;
-/** Contents are in memory as they are, in base64, and in the message or the body made of them. */
-const COPIES = 4;
+/** Contents are in memory as they are, in the message made of them, and in that with its signature. */
+const COPIES = 5;
 
 export type EmailCallParts = {
   sql: Sql;
+  signer: Signer;
+  /** By which the operator finds the workspace of a mail. */
+  markOf(workspaceId: string): string;
   /** POST /emails of the API, for this person. */
   send(visit: VisitOf<KnownWorkspace>, body: object): Promise<ConsoleAnswer>;
 };
@@ -41,28 +45,34 @@ export function emailCalls(parts: EmailCallParts): ConsoleCall[] {
   ];
 }
 
-async function raw({ sql }: EmailCallParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+/** As it left, where it has; before that without the signature, whose time is still to come. */
+async function raw(parts: EmailCallParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {
+  const { sql, markOf } = parts;
+  const { id: workspaceId } = visit.workspace;
   const email = await emailOf(sql, visit);
   expectBody(email);
   const from = parseMailbox(email.head.from);
   if (!from) throw deny("not_found", "The e-mail has no valid sender.");
-  const { to, cc, reply_to, shown, subject } = email.head;
   const attachments = await attachmentsOf(sql, visit, email);
-  const message = await compose({
-    messageId: messageIdOf(email.id, from),
-    date: email.sentAt ?? email.createdAt,
-    from,
-    to: mailboxesOf(shown?.to ?? to),
-    cc: mailboxesOf(shown?.cc ?? cc),
-    replyTo: mailboxesOf(reply_to),
-    subject,
-    html: email.html,
-    text: email.plain,
-    headers: email.extra?.headers ?? {},
-    attachments,
-  });
+  const people = readPeople(email.head);
+  const content = contentOf(email, from, people, attachments, email.createdAt, markOf(workspaceId));
+  const message = await compose(content);
+  // nothing that was sent is hidden but text, so that a signature would be of another message
+  const hasLeft = email.sentAt !== null && email.extra?.private !== true;
   const headers = { "Content-Type": "text/plain; charset=utf-8" };
-  return { status: 200, body: message, headers };
+  return { status: 200, body: hasLeft ? await signed(parts, workspaceId, from, message) : message, headers };
+}
+
+async function signed(
+  { signer }: EmailCallParts,
+  workspaceId: string,
+  { domain }: Mailbox,
+  message: Buffer,
+): Promise<Buffer> {
+  const answer = await signer.sign(workspaceId, domain, message);
+  if (!Buffer.isBuffer(answer))
+    throw deny("service_unavailable", `The source cannot be shown: ${answer.text}.`);
+  return answer;
 }
 
 async function html({ sql }: EmailCallParts, visit: VisitOf<KnownWorkspace>): Promise<ConsoleAnswer> {

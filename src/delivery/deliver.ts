@@ -11,9 +11,11 @@ import { randomUUID } from "node:crypto";
 import { type Mailbox, parseMailbox } from "../address.ts";
 import { messageOf } from "../caught.ts";
 import { atMost, type Clock } from "../clock.ts";
+import { contentOf, type People, readPeople } from "../content.ts";
 import type { Owners } from "../domain/owners.ts";
+import type { Signer } from "../domain/signer.ts";
 import { newId } from "../ids.ts";
-import { compose, type MessageContent, needsUtf8 } from "../message/compose.ts";
+import { compose, needsUtf8 } from "../message/compose.ts";
 import type { Attachment } from "../message/tree.ts";
 import { Gauge } from "../meter.ts";
 import { type AttemptRules, attempted, type JudgedReply, judged } from "../outcome/attempt.ts";
@@ -36,9 +38,8 @@ import {
 } from "../record/mail/bagleases.ts";
 import { BAG_EMAILS_MAX, unqueue } from "../record/mail/bags.ts";
 import { barOpen, findBarred, type HashOf } from "../record/mail/barred.ts";
-import { type AttachmentRef, eachOnce, mailboxesOf, messageIdOf } from "../record/mail/emails.ts";
+import type { AttachmentRef } from "../record/mail/emails.ts";
 import { renewGrant } from "../record/mail/keeperwork.ts";
-import type { Head } from "../rules/email.ts";
 import { GRANT_LIVES_MS } from "../rules/ledger.ts";
 import { nameOfStream } from "../rules/stream.ts";
 import type { MailSender } from "../shaping/shaping.ts";
@@ -53,7 +54,6 @@ import type { Figures } from "./figures.ts";
 import type { Leases } from "./leases.ts";
 import { countOutcome, countSuppressed } from "./outcomecounts.ts";
 import type { PathWriter, ReturnPaths } from "./returnpaths.ts";
-import type { Signer } from "./signer.ts";
 
 const IN_FLIGHT = new Gauge("postrider_delivery_emails_in_flight", "E-mails that a worker is delivering");
 const LEASED = new Gauge("postrider_delivery_bags_leased", "Bags on which a worker has a lease");
@@ -134,12 +134,6 @@ type Trip = {
   isBroken: boolean;
   onDone(): void;
 };
-
-/**
- * Who stands in the header, and everyone the mail goes to, each once: to before cc before bcc, as the marks
- * are.
- */
-type People = { to: Mailbox[]; cc: Mailbox[]; replyTo: Mailbox[]; recipients: readonly Mailbox[] };
 
 /** How long each part of the end may take, from its beginning. */
 type StopTimes = { courierMs: number; notesMs: number; deliveriesMs: number };
@@ -768,38 +762,6 @@ function wasTakenBack({ error }: Reply): boolean {
 
 function senderOf({ workspaceId }: HeldBag, email: OpenEmail): MailSender {
   return { workspaceId, stream: nameOfStream(email), pool: email.pool };
-}
-
-function readPeople({ to, cc, bcc, reply_to, shown }: Head): People {
-  const all = { to: mailboxesOf(to), cc: mailboxesOf(cc) };
-  const recipients = eachOnce([...all.to, ...all.cc, ...mailboxesOf(bcc)]);
-  const named = shown === undefined ? all : { to: mailboxesOf(shown.to), cc: mailboxesOf(shown.cc) };
-  return { to: named.to, cc: named.cc, replyTo: mailboxesOf(reply_to), recipients };
-}
-
-function contentOf(
-  { id, head, html, plain, extra, sentAt }: OpenEmail,
-  from: Mailbox,
-  { to, cc, replyTo }: People,
-  attachments: readonly Attachment[],
-  attemptedAt: number,
-  mark: string,
-): MessageContent {
-  return {
-    messageId: messageIdOf(id, from),
-    // the first attempt's, so that a retry is the same mail
-    date: new Date(sentAt ?? attemptedAt),
-    from,
-    to,
-    cc,
-    replyTo,
-    subject: head.subject,
-    html,
-    text: plain,
-    headers: extra?.headers ?? {},
-    attachments,
-    mark,
-  };
 }
 
 /** Where it still has to go. */

@@ -4,8 +4,8 @@
  */
 import { randomUUID } from "node:crypto";
 import { afterAll, expect, test } from "vitest";
-import { Signer } from "../../src/delivery/signer.ts";
 import { makeKey, newSelector, publicPartOf, Sealer } from "../../src/domain/key.ts";
+import { Signer } from "../../src/domain/signer.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import { insertDomainKey } from "../../src/record/workspaces/domainkeys.ts";
 import { insertWorkspace } from "../../src/record/workspaces/workspaces.ts";

@@ -7,13 +7,13 @@
  * asked once per domain in that time, however many mails wait.
  */
 import { messageOf } from "../caught.ts";
-import { type Sealer, UnusableKey } from "../domain/key.ts";
-import { upwards } from "../domain/owners.ts";
 import { type SigningKey, signed } from "../message/sign.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { within } from "../record/db/groupcommit.ts";
 import { type SigningRow, signingKeys } from "../record/workspaces/domainkeys.ts";
 import { type Reply, troubleOf } from "../smtp/reply.ts";
+import { type Sealer, UnusableKey } from "./key.ts";
+import { upwards } from "./owners.ts";
 
 const REFRESH_MS = 10_000;
 /** An RSA key takes some KB, and a domain without a key next to nothing. */
