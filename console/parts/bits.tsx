@@ -53,34 +53,42 @@ export function Time({ at }: { at: string | null | undefined }) {
   );
 }
 
+const TOLD_MS = 1_500;
+
 export function Copy({ text, name = "Copy" }: { text: string; name?: string }) {
-  const [isCopied, setCopied] = useState(false);
-  const copy = async () => {
-    await copyText(text);
-    setCopied(true);
-    setTimeout(() => setCopied(false), 1_500);
+  const [told, tell] = useState<string | null>(null);
+  const copy = async (button: HTMLElement) => {
+    tell((await isCopied(text, button)) ? "Copied" : "Not copied");
+    setTimeout(() => tell(null), TOLD_MS);
   };
   return (
     <button
       type="button"
       class="small"
       aria-label={name === "Copy" ? `Copy ${text.slice(0, 60)}` : undefined}
-      onClick={copy}
+      onClick={({ currentTarget }) => copy(currentTarget)}
     >
-      {isCopied ? "Copied" : name}
+      {told ?? name}
     </button>
   );
 }
 
-/** Without TLS browsers have no clipboard, except through a selection. */
-async function copyText(text: string): Promise<void> {
-  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+/** Through a selection where the browser has no clipboard, as without TLS, or refuses it. */
+async function isCopied(text: string, button: HTMLElement): Promise<boolean> {
+  const written = navigator.clipboard?.writeText(text).then(
+    () => true,
+    () => false,
+  );
+  if (await written) return true;
   const area = document.createElement("textarea");
   area.value = text;
-  document.body.append(area);
+  // in the dialog, if the button is in one: nothing else can be selected then
+  button.after(area);
   area.select();
-  document.execCommand("copy");
+  const isDone = document.execCommand("copy");
   area.remove();
+  button.focus();
+  return isDone;
 }
 
 export function Code({ text, label }: { text: string; label: string }) {
