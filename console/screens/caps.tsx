@@ -439,9 +439,8 @@ function Policy() {
     [replayed],
   );
   if (!data) return error ? <Refusal error={error} /> : <Skeleton />;
-  const [inForce, shipped] = [data.policy, data.default_policy].map((policy) =>
-    JSON.stringify(policy, null, 2),
-  ) as [string, string];
+  const shipped = JSON.stringify(data.default_policy, null, 2);
+  const inForce = textLike(data.default_policy, data.policy);
   const replay = async (fields: FormData) => {
     const policy = objectIn("Another policy", textOf(fields, "policy"));
     setReplayed((await inquire<{ data: Replayed[] }>("caps/replay", { policy })).data);
@@ -454,7 +453,13 @@ function Policy() {
       ) : (
         <Diff before={shipped} after={inForce} />
       )}
-      {data.shadow && <Shadow inForce={inForce} shadow={data.shadow} />}
+      {data.shadow && (
+        <Shadow
+          shadow={data.shadow}
+          inForce={inForce}
+          policy={textLike(data.default_policy, data.shadow.policy)}
+        />
+      )}
       <Form button="Replay the recorded days" onSubmit={replay}>
         <Area
           label="Another policy"
@@ -469,8 +474,23 @@ function Policy() {
   );
 }
 
+/** As JSON, with its fields in the order of the other: in another order they decide the same. */
+function textLike(other: unknown, policy: unknown): string {
+  return JSON.stringify(ordered(other, policy), null, 2);
+}
+
+function ordered(other: unknown, value: unknown): unknown {
+  if (!isSection(other) || !isSection(value)) return value;
+  const names = new Set([...Object.keys(other), ...Object.keys(value)].filter((name) => name in value));
+  return Object.fromEntries([...names].map((name) => [name, ordered(other[name], value[name])]));
+}
+
+function isSection(value: unknown): value is Record<string, unknown> {
+  return value !== null && typeof value === "object" && !Array.isArray(value);
+}
+
 /** What is judged on the same evidence and changes nothing. */
-function Shadow({ inForce, shadow }: { inForce: string; shadow: ShadowAnswer }) {
+function Shadow({ shadow, inForce, policy }: { shadow: ShadowAnswer; inForce: string; policy: string }) {
   const { since, steps, changes } = shadow;
   return (
     <Card title="The shadow policy">
@@ -510,7 +530,7 @@ function Shadow({ inForce, shadow }: { inForce: string; shadow: ShadowAnswer }) 
         />
       )}
       <h4>What differs from the policy in force</h4>
-      <Diff before={inForce} after={JSON.stringify(shadow.policy, null, 2)} />
+      <Diff before={inForce} after={policy} />
     </Card>
   );
 }
