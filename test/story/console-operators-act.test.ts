@@ -1,10 +1,14 @@
-/** What operators do on the screens: they suspend a workspace with a reason, find a mail, and bounce mail. */
+/**
+ * What operators do on the screens: they suspend a workspace or a destination with a reason, find a mail, and
+ * retry and bounce mail.
+ */
 import { expect } from "vitest";
 import { inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";
 import { person } from "../rig/people.ts";
 import { openStage } from "../rig/stage.ts";
 import { mail } from "../rig/workspace.ts";
 
+const HOUR_MS = 3_600_000;
 const scene = sceneOf(async () => {
   const stage = await openStage();
   const opened = await openConsole(["api", "deliver"], stage);
@@ -72,5 +76,44 @@ inChromium("deferred mail to a destination is bounced, and found by its Message-
   await page.getByLabel("Message-ID or id").fill(`<${body.id}@example.com>`);
   await page.getByRole("button", { name: "Find" }).click();
   await page.locator("tbody tr").filter({ hasText: body.id }).getByText("Bounced", { exact: true }).waitFor();
+  expect(chromium.complaints).toEqual([]);
+});
+
+inChromium("a destination is suspended until a time, and resumed; its mail is tried again", async () => {
+  const { engine, workspace, chromium } = scene;
+  const to = "defer-451@held.example.net";
+  const { body } = await workspace.client.post<{ id: string }>("/emails", mail({ to }));
+  const nextAttempt = async () =>
+    Date.parse(
+      (await workspace.client.get<{ next_attempt_at: string }>(`/emails/${body.id}`)).body.next_attempt_at,
+    );
+  await expect.poll(nextAttempt, { timeout: 20_000 }).toBeGreaterThan(Date.now());
+  const page = await operatorPage("queue");
+  const row = page.locator("tbody tr").filter({ hasText: "held.example.net" });
+  await row.getByRole("button", { name: "Suspend" }).click();
+  const dialog = page.getByRole("dialog", { name: "Suspend held.example.net" });
+  await dialog.getByLabel("Hours").fill("2");
+  await dialog.getByLabel("Reason").fill("they move their servers");
+  const asked = Date.now();
+  await dialog.getByRole("button", { name: "Suspend" }).click();
+  await dialog.waitFor({ state: "detached" });
+  const hold = page.locator(".card").filter({ hasText: "Suspended or slowed down" }).getByRole("listitem");
+  await hold.getByText("held.example.net").waitFor();
+  await hold.getByText("they move their servers").waitFor();
+  const until = Date.parse((await hold.locator("time").getAttribute("datetime")) ?? "") - asked;
+  expect(until / HOUR_MS).toBeCloseTo(2, 1);
+
+  await hold.getByRole("button", { name: "Resume" }).click();
+  await hold.waitFor({ state: "detached" });
+  const retried = page.waitForResponse("**/call/queue/retry");
+  await row.getByRole("button", { name: "Retry" }).click();
+  expect(await (await retried).json()).toMatchObject({ retried: 1 });
+  expect(await nextAttempt()).toBeLessThanOrEqual(Date.now());
+  await page.goto(`${engine.consoleUrl}/console/operator?tab=changes`);
+  for (const [words, detail] of [
+    ["Suspended a destination", "they move their servers"],
+    ["Resumed a destination", "held.example.net"],
+  ] as const)
+    await page.locator("tbody tr").filter({ hasText: words }).getByText(detail).first().waitFor();
   expect(chromium.complaints).toEqual([]);
 });

@@ -109,8 +109,10 @@ export async function viewQueueOf(sql: Sql, workspaceId: string, most: number): 
              (array_agg(d.reply order by d.at desc))[1] as last_reply
       from ${deferred} group by d.domain order by count(*) desc limit ${DESTINATIONS_MAX}`,
     typed(sql, holdOfWorkspace)`
-      select h.destination, h.kind, max(h.until) as until, min(h.reason) as reason, count(*)::int as waiting
-      from ${deferred} join destination_hold h on h.destination = d.held_by and h.kind = 'suspended'
+      select h.destination, h.kind, max(h.until) as until, min(h.reason) as reason,
+        count(*) filter (where d.held_by is not null)::int as waiting
+      from ${deferred}
+      join destination_hold h on h.destination = coalesce(d.held_by, d.domain) and h.kind = 'suspended'
       group by h.destination, h.kind order by count(*) desc limit ${HOLDS_SHOWN_MAX}`,
   ]);
   return { replies, destinations, holds };
