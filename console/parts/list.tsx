@@ -8,6 +8,7 @@ import { refine, usePlace } from "../place.ts";
 import { saveFile } from "../savefile.ts";
 import { count, counted } from "../words.ts";
 import { Refusal, Skeleton } from "./bits.tsx";
+import type { Option } from "./form.tsx";
 import { type Column, Table } from "./table.tsx";
 
 const EXPORT_ROWS_MAX = 50_000;
@@ -24,6 +25,8 @@ export type Filter = {
   label: string;
   options?: readonly string[];
   placeholder?: string;
+  /** What may be meant, for whoever does not know it by heart. Asked for when the field is entered. */
+  suggestions?(): Promise<readonly Option[]>;
   /** A day of the calendar, of which the API is told this end. */
   day?: "first moment" | "last moment";
 };
@@ -307,7 +310,7 @@ function Filters({ filters, query }: { filters: readonly Filter[]; query: URLSea
 }
 
 function FilterField({
-  filter: { name, label, options, placeholder, day },
+  filter: { name, label, options, placeholder, suggestions, day },
   value,
 }: {
   filter: Filter;
@@ -318,6 +321,9 @@ function FilterField({
   const inUrl = inUrlAs(value);
   const [typed, type] = useState({ over: inUrl, text: inUrl });
   const text = typed.over === inUrl ? typed.text : inUrl;
+  const [suggested, suggest] = useState<readonly Option[] | null>(null);
+  // without them it is typed
+  const lookUp = () => suggested ?? suggestions?.().then(suggest, () => {});
   return (
     <div>
       <label for={id}>{label}</label>
@@ -341,6 +347,8 @@ function FilterField({
           max={day && LAST_DAY}
           value={text}
           placeholder={placeholder}
+          list={suggested ? `${id}-list` : undefined}
+          onFocus={lookUp}
           onInput={({ currentTarget }) => type({ over: inUrl, text: currentTarget.value })}
           onChange={({ currentTarget: { value: given } }) => {
             const wanted = day && given !== "" ? momentOf(given, day) : given.trim();
@@ -349,6 +357,15 @@ function FilterField({
             refine({ [name]: wanted });
           }}
         />
+      )}
+      {suggested && (
+        <datalist id={`${id}-list`}>
+          {suggested.map((one) => (
+            <option key={one.value} value={one.value}>
+              {one.name}
+            </option>
+          ))}
+        </datalist>
       )}
     </div>
   );

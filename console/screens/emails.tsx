@@ -1,10 +1,11 @@
 import { ENDINGS, OPEN_STATUSES } from "../../src/rules/email.ts";
+import { get } from "../call.ts";
 import { Badge, Code, Empty, Screen, Time } from "../parts/bits.tsx";
 import { type Filter, List } from "../parts/list.tsx";
 import type { Column } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
 import { useConsole } from "../session.ts";
-import type { EmailItem } from "../shapes.ts";
+import type { EmailItem, ListOf } from "../shapes.ts";
 
 const STATUSES = [...OPEN_STATUSES, ...ENDINGS.map(([, status]) => status)];
 const FILTERS: readonly Filter[] = [
@@ -12,7 +13,7 @@ const FILTERS: readonly Filter[] = [
   { name: "to", label: "To", placeholder: "ada@example.com" },
   { name: "subject", label: "Subject", placeholder: "words" },
   { name: "tag", label: "Tag", placeholder: "name:value" },
-  { name: "api_key_id", label: "Key", placeholder: "id of a key" },
+  { name: "api_key_id", label: "Key", placeholder: "id of a key", suggestions: newestKeys },
   { name: "stream", label: "Stream", placeholder: "transactional" },
   { name: "since", label: "Since", day: "first moment" },
   { name: "until", label: "Until", day: "last moment" },
@@ -65,6 +66,11 @@ function Subject({ email: { subject, reason } }: { email: EmailItem }) {
       {reason && <span class="ellipsis muted small-text">{reason}</span>}
     </>
   );
+}
+
+async function newestKeys() {
+  const { data } = await get<ListOf<{ id: string; name: string; shown: string }>>("keys?limit=100");
+  return data.map(({ id, name, shown }) => ({ value: id, name: `${name} (${shown}…)` }));
 }
 
 export function EmailsScreen() {

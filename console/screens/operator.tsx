@@ -3,12 +3,19 @@ import { call, inquire } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Host, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Dialog, Do, Form, maybe, Text, textOf } from "../parts/form.tsx";
-import { List } from "../parts/list.tsx";
-import { Table } from "../parts/table.tsx";
+import { List, ShortList } from "../parts/list.tsx";
+import { type Column, Table } from "../parts/table.tsx";
 import { refine, usePlace } from "../place.ts";
 import { capital, count } from "../words.ts";
 import { Changes } from "./audit.tsx";
-import { Holds, type OperatorAsked, OperatorButtons, OperatorDialog } from "./queue.tsx";
+import {
+  DESTINATION_FILTERS,
+  Holds,
+  type OperatorAsked,
+  OperatorButtons,
+  OperatorDialog,
+  SMARTHOST,
+} from "./queue.tsx";
 
 type WorkspaceItem = {
   id: string;
@@ -226,45 +233,63 @@ function WholeQueue() {
           ]}
         />
       )}
-      <Table
-        label="Destinations"
-        rows={data.destinations}
-        keyOf={({ domain }) => domain ?? ""}
-        columns={[
-          {
-            name: "Destination",
-            cell: ({ domain, last_reply }) => (
-              <>
-                {domain === null ? "the smarthost" : <Host name={domain} />}
-                <span class="narrow reply">{last_reply}</span>
-              </>
-            ),
-          },
-          { name: "Deferred", numeric: true, cell: ({ count: deferred }) => count(deferred) },
-          {
-            name: "Next attempt",
-            wide: true,
-            cell: ({ next_attempt_at }) => next_attempt_at && <Time at={next_attempt_at} />,
-          },
-          {
-            name: "Last reply",
-            wide: true,
-            cell: ({ last_reply }) => <span class="reply">{last_reply}</span>,
-          },
-          {
-            name: "Actions",
-            unnamed: true,
-            numeric: true,
-            cell: ({ domain }) => (
-              <div class="row-actions">
-                <Do name="Retry" act={() => retry(domain)} />
-                {domain !== null && <OperatorButtons destination={domain} ask={ask} />}
-              </div>
-            ),
-          },
-        ]}
-      />
+      {data.destinations.length > 0 && (
+        <ShortList
+          label="destinations"
+          filters={DESTINATION_FILTERS}
+          rows={data.destinations}
+          keyOf={({ domain }) => domain ?? ""}
+          columns={destinationColumns(retry, ask)}
+        />
+      )}
       {asked && <OperatorDialog {...asked} onDone={reload} onClose={() => ask(null)} />}
     </>
   );
+}
+
+function destinationColumns(
+  retry: (destination: string | null) => Promise<unknown>,
+  ask: (asked: OperatorAsked) => void,
+): Column<WholeQueueAnswer["destinations"][number]>[] {
+  return [
+    {
+      name: "Destination",
+      cell: ({ domain, last_reply }) => (
+        <>
+          {domain === null ? SMARTHOST : <Host name={domain} />}
+          <span class="narrow reply">{last_reply}</span>
+        </>
+      ),
+      csv: ({ domain }) => domain ?? SMARTHOST,
+    },
+    {
+      name: "Deferred",
+      numeric: true,
+      cell: ({ count: deferred }) => count(deferred),
+      csv: ({ count: deferred }) => deferred,
+    },
+    {
+      name: "Next attempt",
+      wide: true,
+      cell: ({ next_attempt_at }) => next_attempt_at && <Time at={next_attempt_at} />,
+      csv: ({ next_attempt_at }) => next_attempt_at,
+    },
+    {
+      name: "Last reply",
+      wide: true,
+      cell: ({ last_reply }) => <span class="reply">{last_reply}</span>,
+      csv: ({ last_reply }) => last_reply,
+    },
+    {
+      name: "Actions",
+      unnamed: true,
+      numeric: true,
+      cell: ({ domain }) => (
+        <div class="row-actions">
+          <Do name="Retry" act={() => retry(domain)} />
+          {domain !== null && <OperatorButtons destination={domain} ask={ask} />}
+        </div>
+      ),
+    },
+  ];
 }

@@ -19,6 +19,7 @@ type Destination = {
   in_flight: number | null;
   delivered_per_minute: number | null;
 };
+export const SMARTHOST = "the smarthost";
 type Hold = {
   destination: string;
   kind: string;
@@ -36,7 +37,7 @@ type AskedOf<What extends string> = { what: What; destination: string };
 export type OperatorAsked = AskedOf<"suspend" | "bounce">;
 type Asked = OperatorAsked | AskedOf<"cancel"> | null;
 
-const FILTERS: readonly RowFilter<Destination>[] = [
+export const DESTINATION_FILTERS: readonly RowFilter<Pick<Destination, "domain" | "last_reply">>[] = [
   { name: "domain", label: "Destination", holds: ({ domain }, value) => isIn(value, domain) },
   { name: "reply", label: "Last reply", holds: ({ last_reply }, value) => isIn(value, last_reply) },
 ];
@@ -64,7 +65,7 @@ export function QueueScreen() {
       {data && data.destinations.length > 0 && (
         <ShortList
           label="destinations"
-          filters={FILTERS}
+          filters={DESTINATION_FILTERS}
           columns={columnsFor(session.is_operator, ask, reload)}
           rows={data.destinations}
           keyOf={({ domain }) => domain ?? ""}
@@ -171,11 +172,11 @@ function columnsFor(
       name: "Destination",
       cell: ({ domain, last_reply }) => (
         <>
-          {domain === null ? "the smarthost" : <Host name={domain} />}
+          {domain === null ? SMARTHOST : <Host name={domain} />}
           <span class="narrow reply">{last_reply}</span>
         </>
       ),
-      csv: ({ domain }) => domain ?? "the smarthost",
+      csv: ({ domain }) => domain ?? SMARTHOST,
     },
     {
       name: "Deferred",

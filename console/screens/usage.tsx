@@ -1,6 +1,7 @@
 import { useGet } from "../hooks.ts";
 import { Card, Meter, Refusal, Screen, Skeleton } from "../parts/bits.tsx";
-import { Table } from "../parts/table.tsx";
+import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
+import type { Column } from "../parts/table.tsx";
 import type { Used } from "../shapes.ts";
 import { capital, count, percent } from "../words.ts";
 import { type Quota, QuotaMeters } from "./overview.tsx";
@@ -12,6 +13,34 @@ type Usage = {
   caps: { hour: Used; day: Used; waiting: number };
   months: Month[];
 };
+
+const FILTERS: readonly RowFilter<Month>[] = [
+  { name: "month", label: "Month", placeholder: "2026-11", holds: ({ month }, value) => isIn(value, month) },
+];
+const COLUMNS: readonly Column<Month>[] = [
+  { name: "Month", cell: ({ month }) => month, csv: ({ month }) => month },
+  {
+    name: "Delivered",
+    numeric: true,
+    cell: ({ delivered }) => count(delivered),
+    csv: ({ delivered }) => delivered,
+  },
+  {
+    name: "Hard bounces",
+    numeric: true,
+    wide: true,
+    cell: ({ hard_bounced, delivered }) =>
+      `${count(hard_bounced)} (${percent(hard_bounced, hard_bounced + delivered)})`,
+    csv: ({ hard_bounced }) => hard_bounced,
+  },
+  {
+    name: "Complaints",
+    numeric: true,
+    wide: true,
+    cell: ({ complained, delivered }) => `${count(complained)} (${percent(complained, delivered)})`,
+    csv: ({ complained }) => complained,
+  },
+];
 
 export function UsageScreen() {
   const { data, error } = useGet<Usage>("usage");
@@ -30,29 +59,15 @@ export function UsageScreen() {
               <Meter name="Today" {...data.caps.day} />
             </Card>
           </div>
-          <Table
-            label="Months"
-            rows={data.months}
-            keyOf={({ month }) => month}
-            columns={[
-              { name: "Month", cell: ({ month }) => month },
-              { name: "Delivered", numeric: true, cell: ({ delivered }) => count(delivered) },
-              {
-                name: "Hard bounces",
-                numeric: true,
-                wide: true,
-                cell: ({ hard_bounced, delivered }) =>
-                  `${count(hard_bounced)} (${percent(hard_bounced, hard_bounced + delivered)})`,
-              },
-              {
-                name: "Complaints",
-                numeric: true,
-                wide: true,
-                cell: ({ complained, delivered }) =>
-                  `${count(complained)} (${percent(complained, delivered)})`,
-              },
-            ]}
-          />
+          {data.months.length > 0 && (
+            <ShortList
+              label="months"
+              filters={FILTERS}
+              columns={COLUMNS}
+              rows={data.months}
+              keyOf={({ month }) => month}
+            />
+          )}
         </>
       )}
     </Screen>
