@@ -109,6 +109,8 @@ export type TestApiOptions = {
   dns?: DomainDns;
   /** Networks of receivers of webhooks. */
   webhookNetworksAllowed?: Network[];
+  /** What lists are read with, made of the connection of the rest. */
+  lists?(sql: Sql): Sql;
   /** Whether bags go in line, for a delivery in the test. */
   queues?: boolean;
 };
@@ -135,7 +137,7 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     redis,
     connectCommits: () => connectRecord(databaseUrl, "commits", timeoutMs),
     reads: sql,
-    lists: () => sql,
+    lists: () => options.lists?.(sql) ?? sql,
     clock,
     serverSecret: SECRET,
     requireVerifiedDomains: options.requireVerifiedDomains ?? false,
