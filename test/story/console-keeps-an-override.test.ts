@@ -34,6 +34,14 @@ inChromium("the number of an hour is shown and kept, and a time alone ends nothi
   await page.getByText("exactly 5,000 a day, exactly 700 an hour").waitFor();
   expect(await override()).toMatchObject({ fixed: 5_000, fixedHour: 700 });
 
+  const end = new Date("2098-06-01T10:00").getTime();
+  await (await set({ "Fixed an hour": "800", Until: "2098-06-01T10:00" })).waitFor({ state: "detached" });
+  await page.getByText("exactly 5,000 a day, exactly 800 an hour, until ").waitFor();
+  expect(await override()).toMatchObject({ fixed: 5_000, fixedHour: 800, until: end });
+  await (await set({ "Fixed an hour": "700" })).waitFor({ state: "detached" });
+  await page.getByText("exactly 5,000 a day, exactly 700 an hour, until ").waitFor();
+  expect(await override()).toMatchObject({ fixed: 5_000, fixedHour: 700, until: end });
+
   const refused = await set({ "Fixed a day": "", "Fixed an hour": "", Until: "2099-01-01T10:00" });
   await refused.getByRole("alert").getByText("Give one of the numbers at least.").waitFor();
   expect(await override()).toMatchObject({ fixed: 5_000, fixedHour: 700 });

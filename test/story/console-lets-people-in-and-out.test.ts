@@ -5,7 +5,7 @@ import { mailedInvitation } from "../rig/people.ts";
 
 const scene = sceneOf(openConsole);
 
-inChromium("invited, joined, and signed out everywhere", async () => {
+inChromium("invited, joined, given another role, and signed out everywhere", async () => {
   const { engine, workspace, chromium } = scene;
   const page = await chromium.pageOf(engine, workspace.id);
   await page.goto(`${engine.consoleUrl}/console/members`);
@@ -26,6 +26,15 @@ inChromium("invited, joined, and signed out everywhere", async () => {
   await theirs.getByLabel("Password").fill("long enough for anybody");
   await theirs.getByRole("button", { name: "Join" }).click();
   await theirs.getByRole("heading", { level: 1, name: "Emails" }).waitFor();
+
+  await theirs.goto(`${engine.consoleUrl}/console/members`);
+  await theirs.getByText("Only owners and admins invite and remove members.").waitFor();
+  expect(await theirs.getByRole("button", { name: "Invite" }).isDisabled()).toBe(true);
+  expect(await theirs.getByRole("button", { name: "Remove" }).count()).toBe(0);
+  const row = page.getByRole("row").filter({ hasText: "grace@example.net" });
+  await row.getByRole("combobox").selectOption("admin");
+  await theirs.reload();
+  await theirs.getByRole("button", { name: "Invite", disabled: false }).waitFor();
 
   const other = await chromium.page();
   await other.goto(`${engine.consoleUrl}/console`);

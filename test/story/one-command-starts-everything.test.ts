@@ -85,13 +85,13 @@ function send({ base_url, api_key }: Ready, subject: string) {
   });
 }
 
-async function signInStatus({ console_url, console_email: email, console_password: password }: Ready) {
-  const { status } = await fetch(`${console_url}/call/session`, {
+async function demoOwner({ console_url, console_email: email, console_password: password }: Ready) {
+  const response = await fetch(`${console_url}/call/session`, {
     method: "POST",
     headers: { "content-type": "application/json", origin: new URL(console_url).origin },
     body: JSON.stringify({ email, password }),
   });
-  return status;
+  return (await response.json()) as { demo_key: string; base_url: string };
 }
 
 async function submitted(url: string, pass: string): Promise<string> {
@@ -114,7 +114,10 @@ test("from nothing to a mail in the mailbox; killed, it leaves nobody behind, st
   expect(await submitted(first.ready.submission_url, first.ready.api_key)).toMatch(/^250/);
   expect(await submitted(first.ready.submission_tls_url, first.ready.api_key)).toMatch(/^250/);
   expect(first.said).toContain(first.ready.submission_url);
-  expect(await signInStatus(first.ready)).toBe(200);
+  expect(first.said).toContain(`(${first.ready.console_email}, password ${first.ready.console_password})`);
+  // as the first command that the console shows has them
+  const { api_key: demo_key, base_url } = first.ready;
+  expect(await demoOwner(first.ready)).toMatchObject({ demo_key, base_url });
   expect((await send(first.ready, "first")).status).toBe(200);
   expect(await caught(first.ready, "first")).toBe(true);
 
