@@ -10,6 +10,12 @@ async function openFirst(page: Page): Promise<void> {
   await page.locator(".facts").first().waitFor();
 }
 
+async function createKey(page: Page): Promise<void> {
+  await page.getByLabel("Name").fill("Shop backend");
+  await page.getByRole("button", { name: "Create key" }).click();
+  await page.getByText("Copy it now.").waitFor();
+}
+
 export function screensOf({ places }: Shop): Screen[] {
   const press = (name: string) => (page: Page) => page.getByRole("button", { name, exact: true }).click();
   return [
@@ -72,6 +78,22 @@ export function screensOf({ places }: Shop): Screen[] {
     { name: "operator-suspend", path: "/operator", act: press("Suspend") },
     { name: "operator-find", path: "/operator?tab=find" },
     { name: "operator-audit", path: "/operator?tab=changes" },
+    { name: "keys-created", path: "/keys?new=1", act: createKey },
+    { name: "email-again", path: `/emails/${places.delivered}`, act: press("Send again") },
+    { name: "email-reschedule", path: `/emails/${places.scheduled}`, act: press("Reschedule") },
+    { name: "override", path: "/caps", act: press("Override") },
+    { name: "suppression-add", path: "/suppressions", act: press("Suppress an address") },
+    { name: "domain-add", path: "/domains", act: press("Add domain") },
+    { name: "webhook-add", path: "/webhooks", act: press("Add webhook") },
+    { name: "member-invite", path: "/members", act: press("Invite") },
+    { name: "template-test", path: `/templates/${places.template}`, act: press("Send a test") },
+    {
+      name: "queue-suspend",
+      path: "/queue",
+      act: (page) => page.getByRole("button", { name: "Suspend" }).first().click(),
+    },
+    { name: "reset", path: "/reset#none" },
+    { name: "invitation", path: places.invitation as string },
     { name: "reference", path: "/../docs" },
     { name: "reference-emails", path: "/../docs/api/emails" },
     { name: "reference-errors", path: "/../docs/errors" },

@@ -43,7 +43,7 @@ export async function openShop(ready: ReadyFile): Promise<Shop> {
   try {
     await pastDays(sql, workspace_id);
     await grownCaps(sql, workspace_id);
-    await people(ready);
+    const invitation = await people(ready);
     const domain = await call<Made>("POST", "/domains", { name: "harbourpine.example" });
     const webhook = await call<Made>("POST", "/webhooks", {
       endpoint: `http://127.0.0.1:${portOf(hooks)}/hooks/mail`,
@@ -62,7 +62,15 @@ export async function openShop(ready: ReadyFile): Promise<Shop> {
     const emails = await mail(call, template);
     await suppressions(call);
     return {
-      places: { domain: domain.id, webhook: webhook.id, audience, template, automation, ...emails },
+      places: {
+        domain: domain.id,
+        webhook: webhook.id,
+        audience,
+        template,
+        automation,
+        invitation,
+        ...emails,
+      },
       end: () => hooks.close(),
     };
   } finally {
@@ -140,13 +148,13 @@ async function grownCaps(sql: Sql, workspaceId: string): Promise<void> {
   }
 }
 
-/** What an owner does in the console: keys for the programs of the shop, and colleagues. */
+/** What an owner does in the console: keys for the programs of the shop, and colleagues. The last one's link. */
 async function people({
   console_url,
   console_email,
   console_password,
   workspace_id,
-}: ReadyFile): Promise<void> {
+}: ReadyFile): Promise<string> {
   const browser = new Browser(new URL(console_url as string).origin);
   const { body } = await browser.post<SessionBody>("session", {
     email: console_email,
@@ -163,7 +171,9 @@ async function people({
   const old = await browser.post<Made>("keys", { name: "Old backend", preset: "full" });
   await browser.call("DELETE", `keys/${old.body.id}`);
   await browser.post("members", { email: "tove@harbourpine.example", role: "admin" });
-  await browser.post("members", { email: "support@harbourpine.example", role: "member" });
+  const support = { email: "support@harbourpine.example", role: "member" };
+  const { pathname, hash } = new URL((await browser.post<{ link: string }>("members", support)).body.link);
+  return pathname.replace("/console", "") + hash;
 }
 
 async function addContact(
