@@ -63,9 +63,10 @@ const COLUMNS: readonly Column<Change>[] = [
   },
   {
     name: "What",
-    cell: ({ action, account }) => (
+    cell: ({ action, account, detail }) => (
       <>
         {capital(changeInWords(action))}
+        <span class="narrow reply">{shortly(detail)}</span>
         <span class="narrow muted small-text">
           <Who account={account} />
         </span>

@@ -287,7 +287,16 @@ function History({ newest }: { newest: string | undefined }) {
       path="caps/history"
       refreshed={newest}
       columns={[
-        { name: "When", cell: ({ at }) => <Time at={at} />, csv: ({ at }) => at },
+        {
+          name: "When",
+          cell: ({ at, reason }) => (
+            <>
+              <Time at={at} />
+              <span class="narrow small-text">{reason}</span>
+            </>
+          ),
+          csv: ({ at }) => at,
+        },
         {
           name: "A day",
           numeric: true,
@@ -303,7 +312,7 @@ function History({ newest }: { newest: string | undefined }) {
         },
         { name: "Level", wide: true, cell: ({ level }) => capital(level), csv: ({ level }) => level },
         { name: "By", wide: true, cell: ({ by }) => by, csv: ({ by }) => by },
-        { name: "Why", cell: ({ reason }) => reason, csv: ({ reason }) => reason },
+        { name: "Why", wide: true, cell: ({ reason }) => reason, csv: ({ reason }) => reason },
       ]}
       empty={
         <Empty title="No change yet">

@@ -3,7 +3,7 @@ import { Card, Meter, Refusal, Screen, Skeleton } from "../parts/bits.tsx";
 import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
 import type { Column } from "../parts/table.tsx";
 import type { Used } from "../shapes.ts";
-import { capital, count, percent } from "../words.ts";
+import { capital, count, counted, percent } from "../words.ts";
 import { type Quota, QuotaMeters } from "./overview.tsx";
 
 type Month = { month: string; delivered: number; hard_bounced: number; complained: number };
@@ -18,7 +18,19 @@ const FILTERS: readonly RowFilter<Month>[] = [
   { name: "month", label: "Month", placeholder: "2026-11", holds: ({ month }, value) => isIn(value, month) },
 ];
 const COLUMNS: readonly Column<Month>[] = [
-  { name: "Month", cell: ({ month }) => month, csv: ({ month }) => month },
+  {
+    name: "Month",
+    cell: ({ month, hard_bounced, complained }) => (
+      <>
+        {month}
+        <span class="narrow muted small-text">
+          {counted(hard_bounced, "hard bounce", "hard bounces")},{" "}
+          {counted(complained, "complaint", "complaints")}
+        </span>
+      </>
+    ),
+    csv: ({ month }) => month,
+  },
   {
     name: "Delivered",
     numeric: true,

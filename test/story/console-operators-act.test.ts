@@ -45,7 +45,7 @@ inChromium("a workspace is suspended with a reason, which is shown and logged, a
   await row.getByText("phishing, report 17").waitFor();
   await page.getByRole("tab", { name: "Audit log" }).click();
   const change = page.locator("tbody tr").filter({ hasText: "Suspended a workspace" });
-  await change.getByText("phishing, report 17").waitFor();
+  await change.getByText("phishing, report 17").filter({ visible: true }).waitFor();
   await page.getByRole("tab", { name: "Workspaces" }).click();
   await row.getByRole("button", { name: "Resume" }).click();
   const again = page.getByRole("dialog", { name: "Resume Lottery?" });
@@ -54,7 +54,7 @@ inChromium("a workspace is suspended with a reason, which is shown and logged, a
   await row.getByRole("button", { name: "Suspend" }).waitFor();
   await page.getByRole("tab", { name: "Audit log" }).click();
   const resumed = page.locator("tbody tr").filter({ hasText: "Resumed a workspace" });
-  await resumed.getByText("they have cleaned up").waitFor();
+  await resumed.getByText("they have cleaned up").filter({ visible: true }).waitFor();
   expect(chromium.complaints).toEqual([]);
 });
 
@@ -114,6 +114,11 @@ inChromium("a destination is suspended until a time, and resumed; its mail is tr
     ["Suspended a destination", "they move their servers"],
     ["Resumed a destination", "held.example.net"],
   ] as const)
-    await page.locator("tbody tr").filter({ hasText: words }).getByText(detail).first().waitFor();
+    await page
+      .locator("tbody tr")
+      .filter({ hasText: words })
+      .getByText(detail)
+      .filter({ visible: true })
+      .waitFor();
   expect(chromium.complaints).toEqual([]);
 });

@@ -16,6 +16,11 @@ async function createKey(page: Page): Promise<void> {
   await page.getByText("Copy it now.").waitFor();
 }
 
+async function turnOnSecondFactor(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Turn it on", exact: true }).click();
+  await page.getByLabel("Code").waitFor();
+}
+
 export function screensOf({ places }: Shop): Screen[] {
   const press = (name: string) => (page: Page) => page.getByRole("button", { name, exact: true }).click();
   return [
@@ -71,7 +76,7 @@ export function screensOf({ places }: Shop): Screen[] {
     { name: "palette", path: "/emails", act: (page) => page.keyboard.press("Control+k") },
     { name: "queue-of-all", path: "/operator?tab=queue" },
     { name: "nowhere", path: "/nowhere" },
-    { name: "second-factor", path: "/profile", act: press("Turn it on") },
+    { name: "second-factor", path: "/profile", act: turnOnSecondFactor },
     { name: "run", path: `/automations/${places.automation}?tab=runs`, act: openFirst },
     { name: "contact", path: `/audiences/${places.audience}`, act: openFirst },
     { name: "caught", path: "/mailbox", act: openFirst },
