@@ -277,14 +277,19 @@ function Source({ email: { id, sent_at }, isWhole }: { email: Email; isWhole: bo
   return (
     <>
       <p class="muted">
-        {sent_at
-          ? "As it was sent, with the signature that the present key of its domain makes."
-          : "As it will be sent: the date is set and the signature added when it leaves."}{" "}
+        {wordsOf(sent_at !== null, data.startsWith("DKIM-Signature:"))}{" "}
         Servers on the way add Received and other trace fields.
       </p>
       <Code label={capital(isWhole ? "raw source" : "headers")} text={isWhole ? data : head} />
     </>
   );
+}
+
+function wordsOf(wasSent: boolean, isSigned: boolean): string {
+  if (!wasSent) return "As it will be sent: the date is set and the signature added when it leaves.";
+  return isSigned
+    ? "As it was sent. Its signature is that of the present key of its domain."
+    : "As it was sent, without a signature: its domain has no key.";
 }
 
 function Reschedule({

@@ -80,6 +80,7 @@ inChromium("the source has the signature and the mark that its receiver got, onc
   await open(page, sent);
   await page.getByRole("tab", { name: "Headers" }).click();
   await page.getByText("DKIM-Signature: ").waitFor();
+  await page.getByText("Its signature is that of the present key of its domain.").waitFor();
   const before = asked;
   // what does not change is not composed again with everything that happens
   const isReadAgain = page.waitForResponse((answer) => answer.url().endsWith(`/v1/emails/${sent}`));
