@@ -277,8 +277,8 @@ function Source({ email: { id, sent_at }, isWhole }: { email: Email; isWhole: bo
   return (
     <>
       <p class="muted">
-        {wordsOf(sent_at !== null, data.startsWith("DKIM-Signature:"))}{" "}
-        Servers on the way add Received and other trace fields.
+        {wordsOf(sent_at !== null, data.startsWith("DKIM-Signature:"))} Servers on the way add Received and
+        other trace fields.
       </p>
       <Code label={capital(isWhole ? "raw source" : "headers")} text={isWhole ? data : head} />
     </>
