@@ -1,4 +1,4 @@
-/** The policy in force beside the one that ships, a policy that is only tried beside it, and a third replayed. */
+/** The policy in force beside the one that ships, one that is only tried beside it, and a third replayed. */
 import { expect } from "vitest";
 import { DEFAULT_POLICY } from "../../src/capacity/policy.ts";
 import { insertCapPolicy } from "../../src/record/workspaces/cappolicies.ts";

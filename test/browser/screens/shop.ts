@@ -148,7 +148,7 @@ async function grownCaps(sql: Sql, workspaceId: string): Promise<void> {
   }
 }
 
-/** What an owner does in the console: keys for the programs of the shop, and colleagues. The last one's link. */
+/** What an owner does in the console: keys for the programs of the shop, and colleagues. The link of one. */
 async function people({
   console_url,
   console_email,
