@@ -26,7 +26,7 @@ import { countStsPolicies } from "../record/transport/stspolicies.ts";
 import { countVerified } from "../record/workspaces/domains.ts";
 import { findSecretDigest } from "../record/workspaces/secretcheck.ts";
 import { tellingFault } from "../redis/anotherserver.ts";
-import { canWrite, evictionTrouble, infoOf } from "../redis/canwrite.ts";
+import { evictionTrouble, infoOf, refusedWrites } from "../redis/canwrite.ts";
 import { connectRedis, mastersOf } from "../redis/connect.ts";
 import { missingRight } from "../redis/rights.ts";
 import { urlAt } from "../rules/urlat.ts";
@@ -262,7 +262,8 @@ async function redis({ redisUrl }: Config): Promise<Examined> {
       (info) => /^(?:redis|valkey)_version:(.+)$/m.exec(info)?.[1]?.trim() ?? "unknown",
     );
     const eviction = told.map(evictionTrouble).find((trouble) => trouble !== null) ?? null;
-    const trouble = eviction === null ? ((await canWrite(client)) ?? (await missingRight(client))) : null;
+    const trouble =
+      eviction === null ? ((await refusedWrites(client, ASK_MS_MAX)) ?? (await missingRight(client))) : null;
     const clocks = await Promise.all((await mastersOf(client)).map(clockOf));
     const aheadMs = clocks.reduce((worst, one) => (Math.abs(one) > Math.abs(worst) ? one : worst));
     const findings: CheckResult[] = [

@@ -38,6 +38,8 @@ const CLOSE_SECONDS_MAX = 0.5;
  */
 const REPLICA_MS_MAX = 1_000;
 const REPLICA_PART = 0.25;
+/** A check waits so long of its time for each server of a cluster, so that those that answer count. */
+const SERVER_PART = 0.75;
 
 /** Something that a process needs is missing: printed in one line, with exit status 1. */
 export class StartError extends Error {}
@@ -264,7 +266,7 @@ export class Stores {
     const commits = this.#commits;
     const results = await Promise.all([
       named("postgres", this.#timeoutMs, () => canCommit(commits)),
-      named("redis", this.#timeoutMs, () => canWrite(redis)),
+      named("redis", this.#timeoutMs, () => canWrite(redis, this.#timeoutMs * SERVER_PART)),
       named("migrations", this.#timeoutMs, async () => ((await isMigrated(commits)) ? null : "not applied")),
     ]);
     results.push(["clock", this.#clock?.fault ?? "ok"]);

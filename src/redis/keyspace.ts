@@ -18,7 +18,7 @@ export const keyspace = {
   room: (name: string) => `{room:${name}}`,
   /** Attempts to sign in, or to have a mail sent, and changes made in the console: by what and by whom. */
   attempts: (what: string) => `attempts:${what}`,
-  /** Written to learn whether Redis takes changes. */
-  probe: () => "{probe}",
+  /** Written to learn whether Redis takes changes; several, for the servers of a cluster. */
+  probe: (n: number) => `{probe-${n}}`,
   shardFairness: (shard: number) => `{bags-${shard}}:fairness`,
 };

@@ -23,7 +23,7 @@ const KEYS = [
 
 /** What Redis says of a right that its user lacks; null: it lacks none. */
 export async function missingRight(redis: RedisClient): Promise<string | null> {
-  const probe = keyspace.probe();
+  const probe = keyspace.probe(0);
   const tried = await Promise.allSettled([
     rightsScript.run(redis, { probe }, {}),
     ...KEYS.map((key) => redis.exists(key)),

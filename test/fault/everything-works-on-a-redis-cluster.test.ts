@@ -106,4 +106,34 @@ for (const { name, program, missing } of REDIS_PROGRAMS)
       expect((await fetch(`${engine.url}/readyz`)).status).toBe(200);
       expect(engine.complaints).toEqual([]);
     });
+
+    test("a master that is full keeps nobody from the others, and doctor names it", async () => {
+      for (const slot of [0, 6_000, 12_000]) {
+        const { port, client } = await cluster.masterOf(slot);
+        await client.config("SET", "maxmemory", "1mb");
+        expect(await readiness(engine)).toEqual([200, expect.objectContaining({ redis: "ok" })]);
+        const { out } = await commandLine(options).postrider("doctor");
+        expect(out).toMatch(
+          new RegExp(`fail +Redis accepts writes +127.0.0.1:${port}: .* maxmemory is used up`),
+        );
+        await client.config("SET", "maxmemory", "0");
+      }
+    });
+
+    test("a master that stands still keeps nobody from the others", async () => {
+      const api = await startEngine(["api"], { ...options, settings: { STORE_TIMEOUT_MS: "2000" } });
+      const master = await cluster.masterOf(0);
+      process.kill(master.pid(), "SIGSTOP");
+      try {
+        expect(await readiness(api)).toEqual([200, expect.objectContaining({ redis: "ok" })]);
+      } finally {
+        process.kill(master.pid(), "SIGCONT");
+        await api.stop();
+      }
+    });
   });
+
+async function readiness({ url }: Engine): Promise<[number, Record<string, string>]> {
+  const response = await fetch(`${url}/readyz`);
+  return [response.status, ((await response.json()) as { checks: Record<string, string> }).checks];
+}

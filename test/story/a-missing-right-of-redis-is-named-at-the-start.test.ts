@@ -1,4 +1,5 @@
 /** A user of Redis that may not do what every role does ends a start at once, and the doctor says it too. */
+// @module-tag one-redis: makes a user at one server, and puts it in its URL
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
@@ -34,7 +35,7 @@ test.each([
   ["writes", [...ALL, "-@write"]],
   ["waiting", [...ALL, "-@blocking"]],
   ["info", ALL.slice(0, -1)],
-  ["some keys", ["~{bags-*", "~{probe}", ...ALL.slice(1)]],
+  ["some keys", ["~{bags-*", "~{probe-*", ...ALL.slice(1)]],
 ])("without the right to %s", async (_, rules) => {
   await mayOnly(...rules);
   const process = launch(["api"], { ...stage, redisUrl });
