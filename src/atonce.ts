@@ -24,3 +24,10 @@ export class AtOnce {
     }
   }
 }
+
+/** Does it for each in turn, whatever becomes of the others; then fails as the first that failed. */
+export async function eachInTurn<T>(items: Iterable<T>, work: (item: T) => Promise<void>): Promise<void> {
+  const faults: unknown[] = [];
+  for (const item of items) await work(item).catch((error: unknown) => faults.push(error));
+  if (faults.length > 0) throw faults[0];
+}

@@ -2,6 +2,7 @@
  * Creates and revokes keys, and has the rules for it: who may, how many, and on which plan. Changes of a
  * workspace are written to Redis at once, so that they apply to the next request, on every process.
  */
+import { eachInTurn } from "../atonce.ts";
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
@@ -202,8 +203,11 @@ export class Keyring {
     const { sql } = this.#parts;
     const since = new Date(now - REVOKED_MARK_LIVES_MS);
     const [revoked, changed] = await Promise.all([revokedSince(sql, since), changedSince(sql, since)]);
-    for (const { handle, version } of changed) await this.forget(handle, version);
-    for (const key of revoked) await this.#mark(key);
+    // a server of a cluster that is away keeps none from being told to the others
+    const forgotten = eachInTurn(changed, ({ handle, version }) => this.forget(handle, version));
+    await forgotten.catch(() => {});
+    await eachInTurn(revoked, (key) => this.#mark(key));
+    await forgotten;
   }
 
   /** What a cell marks of a workspace that is about to arrive: it may know the keys from an earlier stay. */

@@ -6,6 +6,7 @@
  */
 
 import type { Reservations } from "../admission/reserve.ts";
+import { eachInTurn } from "../atonce.ts";
 import { emptyAudiences, eraseMail } from "../audience/erasure.ts";
 import { type CapsChanged, judgeCaps } from "../capacity/caps.ts";
 import type { Heard, Policy } from "../capacity/policy.ts";
@@ -302,8 +303,15 @@ export class Keeper {
     const { sql, shards, clock } = this.#parts;
     const before = new Date(clock.now() - GRACE_MS);
     let isMore = await this.#sizes.moved.full((most) => leaveClosedShards(sql, shards.open, before, most));
-    for (let shard = 0; shard < shards.served; shard++) isMore = (await this.#strays.queue(shard)) || isMore;
+    await this.#eachShard(async (shard) => {
+      isMore = (await this.#strays.queue(shard)) || isMore;
+    });
     return isMore;
+  }
+
+  /** A shard whose server is away holds up no other: it fails when all are through. */
+  #eachShard(work: (shard: number) => Promise<void>): Promise<void> {
+    return eachInTurn(Array(this.#parts.shards.served).keys(), work);
   }
 
   /** Ends expired leases, unless their holders may have been unable to renew them. */
@@ -319,10 +327,10 @@ export class Keeper {
 
   /** Checks whether the next thousand bags that should be queued are; corrects the counts now and then. */
   async audit(): Promise<boolean> {
-    const { sql, line, shards, clock } = this.#parts;
+    const { sql, line, clock } = this.#parts;
     const before = new Date(clock.now() - GRACE_MS);
     this.#audits++;
-    for (let shard = 0; shard < shards.served; shard++) {
+    await this.#eachShard(async (shard) => {
       const from = this.#auditAt.get(shard) ?? FIRST;
       const { bags, most, missing } = await this.#sizes.audited.take(
         async (most) => {
@@ -336,7 +344,7 @@ export class Keeper {
       else this.#auditAt.delete(shard);
       if (missing.length > 0) await unqueue(sql, missing);
       if (missing.length > 0 || this.#audits % RECOUNT_EVERY_TICKS === 0) await this.#recount(shard);
-    }
+    });
     return false;
   }
 
@@ -355,7 +363,9 @@ export class Keeper {
 
   /** Caps grow, freeze and shrink: some workspaces, and whether there are more. */
   async caps(): Promise<boolean> {
-    const { sql, clock, policy, heard, onCaps } = this.#parts;
+    const { sql, clock, policy, heard, onFault } = this.#parts;
+    // Redis may lag: what it holds of a workspace ends within a minute
+    const onCaps = (changed: CapsChanged) => this.#parts.onCaps(changed).catch(onFault);
     const from = this.#capsAt ?? FIRST.workspaceId;
     this.#capsAt = await this.#leased("caps", async () => {
       const inForce = await policy();
@@ -385,13 +395,14 @@ export class Keeper {
 
   /** Verified domains are looked up again once a day. */
   async domains(): Promise<boolean> {
-    const { sql, clock, askTxt, returnPaths, onDomainLost } = this.#parts;
+    const { sql, clock, askTxt, returnPaths, onDomainLost, onFault } = this.#parts;
     const isMore = await this.#leased("domains", async (lease) => {
       const now = clock.now();
       const due = await domainsToCheck(sql, new Date(now), DOMAINS_MAX);
       for (const domain of due) {
         if (!lease.isHeld()) return false;
-        for (const lost of await checkAgain({ sql, askTxt, now }, domain)) await onDomainLost(lost);
+        for (const lost of await checkAgain({ sql, askTxt, now }, domain))
+          await onDomainLost(lost).catch(onFault);
         if (returnPaths) await checkReturnPath(sql, returnPaths, domain, now);
       }
       return due.length === DOMAINS_MAX;
@@ -492,16 +503,17 @@ export class Keeper {
     return { newId: () => newId(now), shards: this.#parts.shards.open };
   }
 
+  /** Bags that were just committed: those of a server that is away are found when bags are queued. */
   async #enqueue(bags: readonly Bag[]): Promise<void> {
-    await this.#queueBags(bags.map(firstRow));
+    await this.#queueBags(bags.map(firstRow)).catch(this.#parts.onFault);
   }
 
   /** Returns how many found room. */
   async #queueBags(bags: readonly BagToQueue[]): Promise<number> {
     if (bags.length === 0) return 0;
-    const lines = await this.#parts.line.enqueue(bags);
-    for (const { epoch, queued } of lines)
+    const lines = await this.#parts.line.enqueue(bags, async ({ epoch, queued }) => {
       if (queued.length > 0) await noteEpoch(this.#parts.sql, queued, epoch);
+    });
     return lines.reduce((sum, { queued }) => sum + queued.length, 0);
   }
 

@@ -44,11 +44,21 @@ export class BagQueue {
     this.#redis = redis;
   }
 
-  /** Queues bags: per shard one script call, then one job for each bag. */
-  async enqueue(bags: readonly BagToQueue[]): Promise<Queued[]> {
-    const queued: Queued[] = [];
-    for (const [shard, some] of byShard(bags)) queued.push(await this.#enqueue(shard, some));
-    return queued;
+  /**
+   * Queues bags: per shard one script call, then one job for each bag, and `note`. A shard whose server is
+   * away holds up no other: it fails when all are through.
+   */
+  async enqueue(
+    bags: readonly BagToQueue[],
+    note: (queued: Queued) => Promise<void> = async () => {},
+  ): Promise<Queued[]> {
+    const shards = [...byShard(bags)].map(async ([shard, some]) => {
+      const queued = await this.#enqueue(shard, some);
+      await note(queued);
+      return queued;
+    });
+    await Promise.allSettled(shards);
+    return Promise.all(shards);
   }
 
   async #enqueue(shard: number, bags: readonly BagToQueue[]): Promise<Queued> {

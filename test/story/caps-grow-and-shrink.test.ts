@@ -63,6 +63,25 @@ test("a day that used its cap in good health lets it grow, once, whoever judges 
   expect(grown?.policyVersion).toMatch(/^[0-9a-f]{8}$/);
 });
 
+test("a Redis that cannot be told of a cap keeps no other workspace from being judged", async () => {
+  const faults: unknown[] = [];
+  const untold = handKeeper(stage, clock, undefined, {
+    onCaps: () => Promise.reject(new Error("Redis is away")),
+    onFault: (error) => faults.push(error),
+  });
+  const both = [await api.workspace(), await api.workspace()];
+  for (const ws of both) {
+    await send(ws, 300);
+    await tally(ws, { attempted: 300, delivered: 300, fblDelivered: 100 });
+  }
+  await judge();
+  await nextDay();
+  while (await untold.keeper.caps()) {}
+  await untold.close();
+  for (const ws of both) expect(await caps(ws)).toEqual({ day: 420, hour: 100 });
+  expect(faults.length).toBeGreaterThanOrEqual(2);
+});
+
 test("bounces freeze, then leave only transactional mail, then shrink; the reasons are on record", async () => {
   const ws = await api.workspace();
   await tally(ws, { attempted: 1000, delivered: 920, hardBounced: 80 });

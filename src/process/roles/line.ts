@@ -5,6 +5,7 @@ import { type Bag, firstRow, noteEpoch } from "../../record/mail/bags.ts";
 
 /** Queues bags that were just committed; if this fails, the keeper finds them. */
 export async function putInLine(line: BagQueue, sql: Sql, bags: readonly Bag[]): Promise<void> {
-  for (const { epoch, queued } of await line.enqueue(bags.map(firstRow)))
+  await line.enqueue(bags.map(firstRow), async ({ epoch, queued }) => {
     if (queued.length > 0) await noteEpoch(sql, queued, epoch);
+  });
 }
