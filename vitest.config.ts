@@ -1,6 +1,29 @@
 import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/rig/longestfirst.ts";
 
+const { TEST_REDIS = "one" } = process.env;
+if (TEST_REDIS !== "one" && TEST_REDIS !== "cluster") throw new Error("TEST_REDIS may be one or cluster");
+
+/** Stories that together use Redis in all of its ways: each run has them on a cluster, too. */
+const ON_A_CLUSTER = [
+  "a-full-cap-delays",
+  "a-hard-bounce-suppresses-its-address",
+  "a-key-is-made-and-revoked",
+  "a-quiet-workspace-goes-next",
+  "a-receiver-gets-no-more-than-its-limit",
+  "a-repeated-request-is-answered-again",
+  "a-webhook-that-fails-is-tried-again",
+  "a-workspace-moves-while-it-works",
+  "an-event-starts-its-runs",
+  "console-changes-once",
+  "direct-finds-the-receivers-hosts",
+  "exactly-the-quota-is-accepted",
+  "mail-is-submitted-over-smtp",
+  "rates-are-kept",
+  "scripts-are-called-once-per-request",
+  "shards-come-and-go-while-mail-flows",
+].map((name) => `test/story/${name}.test.ts`);
+
 /**
  * These need nothing but the sources. They compute, so more at once than there are cores would gain nothing.
  */
@@ -20,14 +43,22 @@ const unit = {
  * once. What they import of src comes from the build, which Node loads itself: handing 500 sources to each
  * file through Vite took a seventh of the CPU of all.
  */
-const withStores = (name: string) => ({
+const withStores = (
+  name: string,
+  onCluster = TEST_REDIS === "cluster",
+  include = [`test/${name}/**/*.test.ts`],
+) => ({
   extends: true as const,
   resolve: {
     alias: [{ find: /^(?:\.\.\/)+src\/(.*)\.ts$/, replacement: `${import.meta.dirname}/dist/$1.js` }],
   },
   test: {
     name,
-    include: [`test/${name}/**/*.test.ts`],
+    include,
+    provide: { onCluster },
+    tags: [
+      { name: "one-redis", description: "is about one Redis, and skipped on a cluster", skip: onCluster },
+    ],
     globalSetup: ["test/rig/setup.ts"],
     setupFiles: ["test/rig/heardout.ts"],
     server: { deps: { external: [/\/dist\//] } },
@@ -46,6 +77,10 @@ export default defineConfig({
     testTimeout: 180_000,
     hookTimeout: 180_000,
     expect: { poll: { timeout: 30_000 } },
-    projects: [unit, ...["story", "fault", "attack", "fuzz", "browser"].map(withStores)],
+    projects: [
+      unit,
+      ...["story", "fault", "attack", "fuzz", "browser"].map((name) => withStores(name)),
+      withStores("cluster", true, ON_A_CLUSTER),
+    ],
   },
 });

@@ -3,6 +3,7 @@
  * serves with them, from the send to the delivery, and they may do nothing beside that. The roles are those
  * of ops/, as they are run there; the rules for Redis are read from docker-compose.yml.
  */
+// @module-tag one-redis: makes a user at one server, and puts it in its URL
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";

@@ -1,3 +1,4 @@
+// @module-tag one-redis: puts a proxy in front of its Redis
 import { expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { openProxy } from "../rig/proxy.ts";

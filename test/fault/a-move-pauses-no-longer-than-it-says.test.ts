@@ -2,6 +2,7 @@
  * A workspace moves to a cell whose Redis is slow: its callers wait for less than a second, and for no longer
  * than the command says.
  */
+// @module-tag one-redis: puts a proxy in front of its Redis
 import { readFileSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { heldUntilItArrived, openCells, startApiOf, type TwoCells } from "../rig/cells.ts";
@@ -24,7 +25,7 @@ let engine: Engine;
 beforeAll(async () => {
   cells = await openCells();
   engine = await startApiOf(cells);
-  toRedis = await openProxy({ port: cells.other.redisPort });
+  toRedis = await openProxy({ port: cells.other.redisServer.port });
   toRedis.latencyMs = LATENCY_MS;
 });
 afterAll(async () => {

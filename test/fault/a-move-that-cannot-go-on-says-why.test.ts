@@ -115,7 +115,7 @@ test("a cell that accepts no writes is named", async () => {
 });
 
 test("nothing is let go while Redis of the new cell is away", async () => {
-  await cells.other.killRedis();
+  await cells.other.redisServer.kill();
   const { home, other, file } = cells;
   const { databaseUrl, redisUrl } = home;
   const run = commandLine({ databaseUrl, redisUrl, settings: { CELLS_FILE: file } });

@@ -158,9 +158,9 @@ test("runs, webhooks and imports go on in the new cell", async () => {
     await run.postrider("workspace", "move", id, "--abort");
   }
   if (await isIn(home, workspace)) await interrupted(id, "switched", kill);
-  await other.killRedis();
+  await other.redisServer.kill();
   await run.postrider("workspace", "move", id, "--to", "west");
-  await other.restartRedis();
+  await other.redisServer.restart();
   expect((await run.postrider("workspace", "move", id, "--to", "west")).status).toBe(0);
   expect(await isIn(other, workspace)).toBe(true);
   const { events } = shop;

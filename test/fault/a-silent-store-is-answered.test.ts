@@ -1,3 +1,4 @@
+// @module-tag one-redis: puts a proxy in front of its Redis
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openProxy, type TcpProxy } from "../rig/proxy.ts";
 import { type OwnRedis, ownRedis, services } from "../rig/services.ts";

@@ -2,6 +2,7 @@
  * A process that starts while a cell is silent, or away, serves the other workspaces. When the cell answers,
  * its workspaces are served by the running process: over HTTP, SMTP and by every worker.
  */
+// @module-tag one-redis: puts a proxy in front of its Redis
 import { readFileSync, writeFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openCells, type TwoCells } from "../rig/cells.ts";
@@ -25,7 +26,7 @@ beforeEach(async () => {
   [cells, sink] = await Promise.all([openCells(), openSink()]);
   const url = new URL(cells.other.databaseUrl);
   toPostgres = await openProxy({ port: Number(url.port) });
-  toRedis = await openProxy({ port: cells.other.redisPort });
+  toRedis = await openProxy({ port: cells.other.redisServer.port });
   url.searchParams.delete("socket");
   url.port = String(toPostgres.port);
   const file = JSON.parse(readFileSync(cells.file, "utf8"));

@@ -1,4 +1,5 @@
 /** A process that starts beside its stores waits for them, and says which one is missing. */
+// @module-tag one-redis: puts a proxy in front of its Redis
 import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import pino from "pino";

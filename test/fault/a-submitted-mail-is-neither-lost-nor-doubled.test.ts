@@ -2,6 +2,7 @@
  * What is answered 250 is stored once, and what is answered 4xx is not stored: with Postgres or Redis away,
  * an answer of a commit lost, the process killed amid mail or stopped politely.
  */
+// @module-tag one-redis: puts a proxy in front of its Redis
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { type EngineProcess, startProcess } from "../rig/process.ts";

@@ -2,6 +2,7 @@
  * Sentinel tells of another master on connections of their own, also while a client that lost the former one
  * asks it for the master. The client takes what it is told, and does not end.
  */
+// @module-tag one-redis: is about the master that Sentinel names
 import type { Redis } from "ioredis";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connected, connectRedis, type Purpose } from "../../src/redis/connect.ts";

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { settled } from "../rig/settled.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
+import { emptyRedis } from "../rig/wholeredis.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 let stage: Stage;
@@ -74,7 +75,7 @@ test("an emptied Redis in the middle loses no mail", async () => {
   const sending = send(ws, 3_000);
   for (let n = 1; n <= 5; n++) {
     await stage.sink.ledger.received(before + n * 300, undefined, 60_000);
-    await engine.redis.flushall();
+    await emptyRedis(engine.redis);
   }
   const ids = await sending;
   expect(await settled(engine.sql, ws.id, 90_000)).toEqual({ delivered: ids.length });

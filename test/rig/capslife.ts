@@ -23,6 +23,7 @@ import { type Reply, replyOf } from "../../src/smtp/reply.ts";
 import { MovableClock } from "./clock.ts";
 import { type HandKeeper, handKeeper } from "./keeping.ts";
 import { openStage, type Stage } from "./stage.ts";
+import { emptyRedis } from "./wholeredis.ts";
 import { Client, mail, type TestApi, type TestWorkspace, testApi } from "./workspace.ts";
 
 const BIN_MS = BIN_MINUTES * 60_000;
@@ -157,7 +158,7 @@ export class RealLife {
 
   /** Other processes, and a Redis that has forgotten everything. */
   async restart(): Promise<void> {
-    await this.#api.redis.flushall();
+    await emptyRedis(this.#api.redis);
     await this.#end();
     this.#processes = await startProcesses(this.#stage, this.#clock);
     this.#client = new Client(this.#api.url, this.#client.key);

@@ -19,14 +19,9 @@ export type TestCell = {
   name: string;
   databaseUrl: string;
   redisUrl: string;
-  /** For a proxy in front of its Redis. */
-  redisPort: number;
   sql: Sql;
   redis: RedisClient;
-  /** Its Redis goes away, as by a power cut. */
-  killRedis(): Promise<void>;
-  /** After that: an empty one, at the same address. */
-  restartRedis(): Promise<void>;
+  redisServer: OwnRedis;
   /** One that is called at this api. */
   workspace(url: string, plan?: Plan, limits?: Overrides): Promise<TestWorkspace>;
 };
@@ -86,19 +81,7 @@ async function openCell(
   const keyring = new Keyring({ redis, sql, serverSecret: SERVER_SECRET, clock });
   const workspace: TestCell["workspace"] = (url, plan, limits) => freshWorkspace(keyring, url, plan, limits);
   return {
-    cell: {
-      ...{
-        name,
-        databaseUrl: database.url,
-        redisUrl: redisServer.url,
-        redisPort: redisServer.port,
-        sql,
-        redis,
-        workspace,
-      },
-      killRedis: () => redisServer.kill(),
-      restartRedis: () => redisServer.restart(),
-    },
+    cell: { name, databaseUrl: database.url, redisUrl: redisServer.url, redisServer, sql, redis, workspace },
     async close() {
       redis.disconnect();
       await sql.end({ timeout: 1 });

@@ -6,11 +6,12 @@
  */
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 
 import { startRedis } from "../../src/embedded/redis.ts";
 import { cloneTemplate, makeTemplate } from "./database.ts";
 import { startTestPostgres } from "./postgresversions.ts";
+import { type OwnCluster, ownCluster } from "./rediscluster.ts";
 import type { Services } from "./services.ts";
 
 process.on("SIGINT", () => {});
@@ -24,6 +25,11 @@ const starting = [
   startTestPostgres({ folder: join(folder, "postgres"), log }),
   startRedis({ folder: join(folder, "redis"), durable: false, log }),
 ] as const;
+let cluster: Promise<OwnCluster> | undefined;
+process.on("message", async () => {
+  cluster ??= ownCluster(folder);
+  process.send?.((await cluster).url);
+});
 process.once("disconnect", end);
 process.once("SIGTERM", end);
 
@@ -42,7 +48,7 @@ try {
 
 async function end(): Promise<void> {
   // one may have started although the other could not
-  for (const server of await Promise.allSettled(starting))
+  for (const server of await Promise.allSettled([...starting, ...(cluster ? [cluster] : [])]))
     if (server.status === "fulfilled") await server.value.stop();
   endForgotten();
   rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
@@ -51,8 +57,11 @@ async function end(): Promise<void> {
 
 /** A test file that was killed could not stop the Redis it had for itself. */
 function endForgotten(): void {
-  for (const name of readdirSync(folder)) {
-    const home = join(folder, name);
+  const homes = readdirSync(folder).map((name) => join(folder, name));
+  const nodes = homes
+    .filter((home) => basename(home).startsWith("cluster-"))
+    .flatMap((home) => readdirSync(home).map((name) => join(home, name)));
+  for (const home of [...homes, ...nodes]) {
     const pidFile = join(home, "redis.pid");
     if (!existsSync(pidFile)) continue;
     const pid = Number(readFileSync(pidFile, "utf8"));

@@ -187,6 +187,7 @@ async function startNode(folder: string, program: string, nodeTimeoutMs: number)
       [
         `port ${port}`,
         `cluster-port ${busPort}`,
+        `pidfile ${join(own, "redis.pid")}`,
         "cluster-enabled yes",
         `cluster-node-timeout ${nodeTimeoutMs}`,
         'save ""',

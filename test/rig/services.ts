@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { inject } from "vitest";
 import { type RedisServer, startRedis } from "../../src/embedded/redis.ts";
 import { cloneTemplate, dropDatabase } from "./database.ts";
+import { ownCluster } from "./rediscluster.ts";
 
 export type Services = {
   /** Everything of this run lives below it. */
@@ -30,8 +31,8 @@ export async function ownDatabase(): Promise<OwnDatabase> {
 
 export type OwnRedis = {
   url: string;
-  /** For a proxy in front of it. */
-  port: number;
+  /** For a proxy in front of it. A cluster has none. */
+  readonly port: number;
   /** As a power cut would: nothing is saved. */
   kill(): Promise<void>;
   /** After a kill: an empty Redis under the same url and port. */
@@ -39,8 +40,31 @@ export type OwnRedis = {
   stop(): Promise<void>;
 };
 
-/** A Redis nobody else uses, empty. */
-export async function ownRedis(): Promise<OwnRedis> {
+/** A Redis nobody else uses, empty; a cluster of them where the tests run on one. */
+export function ownRedis(): Promise<OwnRedis> {
+  return inject("onCluster") ? clusterAsRedis() : oneRedis();
+}
+
+async function clusterAsRedis(): Promise<OwnRedis> {
+  const cluster = await ownCluster(services().folder);
+  const { url, nodes } = cluster;
+  return {
+    url,
+    get port(): number {
+      throw new Error("nothing stands in front of a cluster: tag this test one-redis, see docs/testing.md");
+    },
+    async kill() {
+      await Promise.all(nodes.map((node) => node.kill()));
+    },
+    async restart() {
+      await Promise.all(nodes.map((node) => node.restart()));
+      await cluster.whole();
+    },
+    stop: () => cluster.stop(),
+  };
+}
+
+async function oneRedis(): Promise<OwnRedis> {
   const folder = join(services().folder, `redis-${randomUUID().slice(0, 8)}`);
   const start = (port?: number) =>
     startRedis({ folder, durable: false, log: () => {}, ...(port === undefined ? {} : { port }) });

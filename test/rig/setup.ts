@@ -12,17 +12,25 @@ import type { Services } from "./services.ts";
 declare module "vitest" {
   export interface ProvidedContext {
     services: Services;
+    /** Whether each Redis is a cluster: TEST_REDIS=cluster, or the project of that name. */
+    onCluster: boolean;
   }
 }
 
-type Run = { services: Services; end(): Promise<void> };
+type Run = {
+  services: Services;
+  /** Starts a cluster, the first time. */
+  clusterUrl(): Promise<string>;
+  end(): Promise<void>;
+};
 /** Each project loads this file anew, so what they share is kept outside of it. */
 const shared = globalThis as { testRun?: Promise<Run> };
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   shared.testRun ??= begin();
-  const { services, end } = await shared.testRun;
-  project.provide("services", services);
+  const { services, clusterUrl, end } = await shared.testRun;
+  const { onCluster } = project.getProvidedContext();
+  project.provide("services", onCluster ? { ...services, redisUrl: await clusterUrl() } : services);
   return end;
 }
 
@@ -37,8 +45,14 @@ async function startStores(): Promise<Run> {
   const died = ended.then(() => Promise.reject(new Error("the stores for the tests did not start")));
   const [services] = await Promise.race([once(host, "message"), died]);
   died.catch(() => {}); // from here on a store that is gone shows in the tests that need it
+  let cluster: Promise<string> | undefined;
   return {
     services: services as Services,
+    clusterUrl() {
+      cluster ??= Promise.race([once(host, "message"), died]).then(([url]) => url as string);
+      host.send("start a cluster");
+      return cluster;
+    },
     async end() {
       if (host.connected) host.disconnect();
       await ended;

@@ -14,6 +14,7 @@ import { dropDatabase } from "../rig/database.ts";
 import { startEngine } from "../rig/engine.ts";
 import { POSTRIDER } from "../rig/process.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
+import { emptyRedis } from "../rig/wholeredis.ts";
 
 let stage: Stage;
 let emptyUrl: string;
@@ -34,7 +35,7 @@ test("what is written to stdout is read from stdin", async () => {
   const ws = await engine.workspace();
   await engine.stop();
   const redis = connectRedis(stage.redisUrl, "command", 20_000);
-  await redis.flushall();
+  await emptyRedis(redis);
   redis.disconnect();
   const backup = commandLine(stage).begin("backup", "-");
   const [file, told] = await Promise.all([buffer(backup.stdout), text(backup.stderr)]);

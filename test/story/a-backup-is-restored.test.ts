@@ -14,6 +14,7 @@ import { dropDatabase } from "../rig/database.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { settled } from "../rig/settled.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
+import { emptyRedis } from "../rig/wholeredis.ts";
 import { Client, mail } from "../rig/workspace.ts";
 
 let stage: Stage;
@@ -41,7 +42,7 @@ afterAll(async () => {
 
 async function flushRedis(): Promise<void> {
   const redis = connectRedis(stage.redisUrl, "command", 20_000);
-  await redis.flushall();
+  await emptyRedis(redis);
   redis.disconnect();
 }
 

@@ -71,7 +71,8 @@ test("a migration that may not write", async () => {
   await sql`insert into migration (name, checksum) values (${undone?.name ?? ""}, ${undone?.checksum ?? ""})`;
 });
 
-test("Redis", async () => {
+// a user is made at one server, and put in its URL
+test("Redis", { tags: "one-redis" }, async () => {
   const client = connectRedis(redis.url, "command", 10_000);
   await client.call("ACL", "SETUSER", reader, "on", ">x", "~*", "&*", "+@read", "+@connection", "+info");
   client.disconnect();

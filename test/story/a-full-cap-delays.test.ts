@@ -4,6 +4,7 @@ import { BUCKET_MS, HOUR_BUCKETS } from "../../src/rules/ledger.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { handKeeper } from "../rig/keeping.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
+import { emptyRedis, keysIn } from "../rig/wholeredis.ts";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 const HOUR_MS = HOUR_BUCKETS * BUCKET_MS;
@@ -118,10 +119,10 @@ test("what Redis lost is queued again: all of it, or a single job", async () => 
   await sendBatch(ws, 100);
   clock.advance(10_000); // past the time in which whoever made a bag queues it
   await keeper.queue();
-  const jobs = async () => (await api.redis.keys("bull:*")).filter((key) => /[0-9a-f]{12}-\d+$/.test(key));
+  const jobs = async () => (await keysIn(api.redis, "bull:*")).filter((key) => /[0-9a-f]{12}-\d+$/.test(key));
   const before = await jobs();
   expect(before.length).toBeGreaterThan(0);
-  await api.redis.flushall();
+  await emptyRedis(api.redis);
   await keeper.queue();
   expect(await jobs()).toHaveLength(before.length);
   const [one] = await jobs();

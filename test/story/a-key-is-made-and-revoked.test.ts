@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "../../src/ids.ts";
 import { insertAudience } from "../../src/record/contacts/audiences.ts";
+import { keysIn } from "../rig/wholeredis.ts";
 import { mail, type Refusal, type TestApi, testApi } from "../rig/workspace.ts";
 
 let api: TestApi;
@@ -72,7 +73,7 @@ test("a copy of a key that Redis kept too long cannot send: the commit knows bet
   const ws = await api.workspace();
   const { id, client } = await ws.key(["emails:send"]);
   await client.get("/emails");
-  const keys = (await api.redis.keys(`{${ws.handle}}:*`)).filter((key) => !key.endsWith(":rates"));
+  const keys = (await keysIn(api.redis, `{${ws.handle}}:*`)).filter((key) => !key.endsWith(":rates"));
   const old = await Promise.all(keys.map(async (key) => [key, await api.redis.dumpBuffer(key)] as const));
   await api.keyring.revokeKey(id, "owner");
   for (const [key, dump] of old) if (dump) await api.redis.restore(key, 0, dump, "REPLACE");

@@ -113,7 +113,8 @@ test("a start that finds no such database ends at once, with the same words and 
   expect(root.said().err).toMatch(/^Postgres at \S+ \(DATABASE_URL\) has no such database/);
 });
 
-describe("a Redis that answers and is another than REDIS_URL says", () => {
+// what a cluster answers is no other server
+describe("a Redis that answers and is another than REDIS_URL says", { tags: "one-redis" }, () => {
   test.each([
     ["a database that it does not have", (port: number) => `redis://127.0.0.1:${port}/99`, "DB index"],
     ["no cluster", (port: number) => `redis-cluster://127.0.0.1:${port}`, "cluster support disabled"],

@@ -4,6 +4,7 @@ import { BagQueue, type BagToQueue, WORKSPACE_BAGS_MAX } from "../../src/queue/b
 import { connectRedis } from "../../src/redis/connect.ts";
 import type { RedisClient } from "../../src/redis/scripts.ts";
 import { type OwnRedis, ownRedis } from "../rig/services.ts";
+import { emptyRedis } from "../rig/wholeredis.ts";
 
 let own: OwnRedis;
 let redis: RedisClient;
@@ -37,7 +38,7 @@ test("a single bag of another workspace overtakes all but the next of a backlog,
 });
 
 test("who sends one by one waits no longer than who sends a hundred at once", async () => {
-  await redis.flushall();
+  await emptyRedis(redis);
   await line.enqueue(Array.from({ length: 10 }, () => bagsOf(randomUUID(), 50)).flat());
   const singles = bagsOf(randomUUID(), 20, 1);
   await line.enqueue(singles);
@@ -49,7 +50,7 @@ test("who sends one by one waits no longer than who sends a hundred at once", as
 });
 
 test("a single mail goes before the next hundred of everybody else, however many they are", async () => {
-  await redis.flushall();
+  await emptyRedis(redis);
   const backlogs = Array.from({ length: 300 }, () => bagsOf(randomUUID(), 2));
   await line.enqueue(backlogs.flat());
   const [first] = bagsOf(randomUUID(), 1, 1) as [BagToQueue];
@@ -66,7 +67,7 @@ test("a single mail goes before the next hundred of everybody else, however many
 });
 
 test("one workspace has so many bags in line and no more; those that left make room", async () => {
-  await redis.flushall();
+  await emptyRedis(redis);
   const workspaceId = randomUUID();
   const [first] = await line.enqueue(bagsOf(workspaceId, WORKSPACE_BAGS_MAX + 5));
   expect(first?.queued).toHaveLength(WORKSPACE_BAGS_MAX);
@@ -80,7 +81,7 @@ test("one workspace has so many bags in line and no more; those that left make r
 });
 
 test("bags that a lost line no longer counts may still leave it, and leave the counts at zero", async () => {
-  await redis.flushall();
+  await emptyRedis(redis);
   const workspaceId = randomUUID();
   await line.stepOut(0, [workspaceId]);
   await line.enqueue(bagsOf(workspaceId, 1));
@@ -93,13 +94,13 @@ test("bags that a lost line no longer counts may still leave it, and leave the c
 test("a line that was lost begins a new epoch, with nobody in it", async () => {
   const before = await line.openEpoch(0);
   expect(await line.openEpoch(0)).toBe(before);
-  await redis.flushall();
+  await emptyRedis(redis);
   expect(await line.openEpoch(0)).not.toBe(before);
   expect((await line.rooms(0, [randomUUID()])).each).toEqual([WORKSPACE_BAGS_MAX]);
 });
 
 test("tags that grow too large are lowered together, and the order stays", async () => {
-  await redis.flushall();
+  await emptyRedis(redis);
   await line.openEpoch(0);
   await redis.hset("{bags-0}:fairness", "virtual", "1500000");
   const [a, b] = [randomUUID(), randomUUID()];

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { MovableClock } from "../rig/clock.ts";
 import { ownRedis } from "../rig/services.ts";
+import { emptyRedis } from "../rig/wholeredis.ts";
 import { mail, type Refusal, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 const clock = new MovableClock(Date.now());
@@ -45,7 +46,7 @@ test("the same bytes are answered again, others are a conflict, whatever Redis r
   const first = await ws.client.post("/emails", mail(), under("a"));
   expect(first.status).toBe(200);
   for (const forget of [false, true]) {
-    if (forget) await api.redis.flushall();
+    if (forget) await emptyRedis(api.redis);
     expect((await ws.client.post("/emails", mail(), under("a"))).body).toEqual(first.body);
     expect(
       (await ws.client.post<Refusal>("/emails", mail({ subject: "Other" }), under("a"))).body,

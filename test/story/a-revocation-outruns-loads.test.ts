@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openProxy, type TcpProxy } from "../rig/proxy.ts";
 import { type OwnRedis, ownRedis, services } from "../rig/services.ts";
+import { emptyRedis } from "../rig/wholeredis.ts";
 import { Client, mail, type Refusal, type TestApi, testApi } from "../rig/workspace.ts";
 
 let redis: OwnRedis;
@@ -61,7 +62,7 @@ test("and when Redis is emptied in the middle of the revocation", async () => {
   const revoking = there.keyring.revokeKey(id, "owner");
   await isMarked;
   await expectDead(onHere);
-  await here.redis.flushall();
+  await emptyRedis(here.redis);
   // until the record knows, the key is alive again
   expect((await onHere.get("/emails")).status).toBe(200);
   toPostgres.flow();

@@ -2,6 +2,7 @@
  * A process that is still starting ends when it is told to, by itself and not by the signal: the first
  * process of a container would not hear it. One that serves finishes what is under way, whatever the signal.
  */
+// @module-tag one-redis: puts a proxy in front of its Redis
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -2,6 +2,7 @@
  * While a store is away the process lives, is not ready and says why; a password that is wrong ends it at
  * once.
  */
+// @module-tag one-redis: puts a proxy in front of its Redis
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { freePort } from "../../src/embedded/port.ts";
 import { connectRedis } from "../../src/redis/connect.ts";

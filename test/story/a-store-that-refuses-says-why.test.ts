@@ -10,6 +10,7 @@ import { commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { launch } from "../rig/launched.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
+import { setInRedis } from "../rig/wholeredis.ts";
 import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const LIMITED = `limited_${process.pid}_${Date.now()}`;
@@ -94,8 +95,8 @@ test("a Postgres that accepts no writes", async () => {
 });
 
 test("a Redis whose replicas are away, and one that is full", async () => {
-  const config = (name: string, value: string) => engine.redis.call("config", "set", name, value);
-  await config("min-replicas-to-write", "1");
+  const config = (name: string, value: string) => setInRedis(engine.redis, name, value);
+  await config("min-replicas-to-write", "9");
   expect(await send()).toEqual(lacks("Redis accepts no writes."));
   const why =
     "it accepts no writes (NOREPLICAS): fewer replicas than its min-replicas-to-write are connected and keep up";

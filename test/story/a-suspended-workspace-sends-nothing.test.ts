@@ -14,6 +14,7 @@ import { connectRedis } from "../../src/redis/connect.ts";
 import { type CommandLine, commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
+import { emptyRedis } from "../rig/wholeredis.ts";
 import { Client, mail, type TestWorkspace } from "../rig/workspace.ts";
 
 type Held = { scheduled: number; waiting: number; deferred: number; in_line: number; on_its_way: number };
@@ -67,7 +68,7 @@ test("its keys are refused on every api from the next request on, with Redis emp
     expect(await client.get("/audiences")).toMatchObject(REFUSED);
     expect(await client.get("/no/such/path")).toMatchObject(REFUSED);
   }
-  await engine.redis.flushall();
+  await emptyRedis(engine.redis);
   expect(await elsewhere.get("/emails")).toMatchObject(REFUSED);
   const listed = async () => (await cli.json<{ id: string }[]>("workspace", "list")).find(isIt);
   const isIt = ({ id }: { id: string }) => id === ws.id;

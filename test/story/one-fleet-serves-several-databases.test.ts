@@ -180,7 +180,7 @@ test("the command line makes a workspace in the cell that it names", async () =>
 });
 
 test("a cell that is away is missed by its own workspaces alone", async () => {
-  await cells.other.killRedis();
+  await cells.other.redisServer.kill();
   expect((await there.client.post("/emails", mail())).status).toBe(503);
   await delivered(here, await sent(here));
   const { status, checks } = await readiness();

@@ -11,6 +11,7 @@ import { commandLine } from "../rig/command.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { launch } from "../rig/launched.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
+import { setInRedis } from "../rig/wholeredis.ts";
 
 const DAY_MS = 86_400_000;
 const OTHER_SECRET = "another secret than that of the tests";
@@ -41,8 +42,7 @@ async function doctorSays(settings = {}): Promise<string> {
   return (await commandLine({ ...stage, settings }).postrider("doctor")).out;
 }
 
-const config = (name: string, value: string) =>
-  (redis as RedisClient & { config(...args: string[]): unknown }).config("SET", name, value);
+const config = (name: string, value: string) => setInRedis(redis, name, value);
 
 test("when all is well all is ok", async () => {
   expect(await readiness()).toEqual([200, { postgres: "ok", redis: "ok", migrations: "ok", clock: "ok" }]);

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { infoOf } from "../../src/redis/canwrite.ts";
+import { mastersOf } from "../../src/redis/connect.ts";
 import { type OwnRedis, ownRedis } from "../rig/services.ts";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
@@ -15,7 +17,7 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   api.bags.length = 0;
-  await api.redis.call("CONFIG", "RESETSTAT");
+  await Promise.all((await mastersOf(api.redis)).map((master) => master.config("RESETSTAT")));
 });
 afterAll(async () => {
   await api.stop();
@@ -24,10 +26,11 @@ afterAll(async () => {
 
 /** Calls since the last reset, by command. */
 async function calls(): Promise<Record<string, number>> {
-  const info = await api.redis.info("commandstats");
-  return Object.fromEntries(
-    [...info.matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm)].map(([, name, count]) => [name, Number(count)]),
-  );
+  const counts: Record<string, number> = {};
+  for (const info of await infoOf(api.redis, "commandstats"))
+    for (const [, name = "", count] of info.matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm))
+      counts[name] = (counts[name] ?? 0) + Number(count);
+  return counts;
 }
 
 const scripts = async () => {

@@ -1,4 +1,5 @@
 /** IPv6 addresses stand in brackets in the URLs of the stores and the smarthost; `HOST` may be one, too. */
+// @module-tag one-redis: reaches its Redis by way of one IPv6 address
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect, createServer, type Server } from "node:net";
 import { networkInterfaces, tmpdir } from "node:os";
