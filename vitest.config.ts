@@ -4,24 +4,23 @@ import { LongestFirst } from "./test/rig/longestfirst.ts";
 const { TEST_REDIS = "one" } = process.env;
 if (TEST_REDIS !== "one" && TEST_REDIS !== "cluster") throw new Error("TEST_REDIS may be one or cluster");
 
-/** Stories that together use Redis in all of its ways: each run has them on a cluster, too. */
+/** Stories that use Redis in many ways: each run has them on a cluster, too. */
 const ON_A_CLUSTER = [
   "a-full-cap-delays",
   "a-hard-bounce-suppresses-its-address",
-  "a-key-is-made-and-revoked",
   "a-quiet-workspace-goes-next",
-  "a-receiver-gets-no-more-than-its-limit",
   "a-repeated-request-is-answered-again",
+  "a-store-that-refuses-says-why",
+  "a-stream-has-its-own-share",
+  "a-suspended-workspace-sends-nothing",
   "a-webhook-that-fails-is-tried-again",
-  "a-workspace-moves-while-it-works",
   "an-event-starts-its-runs",
   "console-changes-once",
+  "console-retries-what-it-names",
   "direct-finds-the-receivers-hosts",
+  "every-way-in-meets-a-switch",
   "exactly-the-quota-is-accepted",
   "mail-is-submitted-over-smtp",
-  "rates-are-kept",
-  "scripts-are-called-once-per-request",
-  "shards-come-and-go-while-mail-flows",
 ].map((name) => `test/story/${name}.test.ts`);
 
 /**

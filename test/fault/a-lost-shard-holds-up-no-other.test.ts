@@ -86,6 +86,7 @@ describe.skipIf(missingRedis)(missingRedis ?? "on a cluster", () => {
     const redis = connectRedis(cluster.url, "queue", 2_000);
     await connected(redis);
     const line = new BagQueue(redis);
+    for (const { shard } of bags) await redis.exists(keyspace.shardEpoch(shard)); // connects to its server
     const gone = await goneWith(lost);
     await Promise.all(gone.map((node) => node.kill()));
     await expect(line.enqueue(bags)).rejects.toThrow();
