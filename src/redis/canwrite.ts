@@ -33,14 +33,14 @@ export async function refusedWrites(redis: RedisClient, answerMsMax: number): Pr
   return redis instanceof Cluster ? `${refused.address}: ${refused.refusal}` : refused.refusal;
 }
 
-type Asked = { address: string; eviction: string | null; refusal: string | null };
+type WriteAnswer = { address: string; eviction: string | null; refusal: string | null };
 
-async function askEach(redis: RedisClient, answerMsMax: number): Promise<Asked[]> {
+async function askEach(redis: RedisClient, answerMsMax: number): Promise<WriteAnswer[]> {
   const masters = await mastersOf(redis).catch(() => []);
   return Promise.all(masters.map((server) => ask(server, answerMsMax)));
 }
 
-async function ask(server: Redis, answerMsMax: number): Promise<Asked> {
+async function ask(server: Redis, answerMsMax: number): Promise<WriteAnswer> {
   const address = `${server.options.host}:${server.options.port}`;
   const asked = Promise.all([server.info("memory"), writeTo(server)]);
   try {
