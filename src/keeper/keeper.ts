@@ -33,7 +33,6 @@ import { dropEndedHolds, hasHeld, letGoOfHeld } from "../record/mail/destination
 import { dropOldClaims } from "../record/mail/idempotency.ts";
 import {
   accountsToRelease,
-  countQueued,
   endExpiredLeases,
   hasDue,
   hasExpiredLeases,
@@ -62,6 +61,7 @@ import { domainsToCheck, type Raised } from "../record/workspaces/domains.ts";
 import { letGoOn } from "../record/workspaces/suspension.ts";
 import { StepSize } from "../rules/stepsize.ts";
 import { type Lease, underLease } from "./lease.ts";
+import { recount } from "./recount.ts";
 import { Retention, type RetentionDays } from "./retention.ts";
 import { SearchUpkeep } from "./searchupkeep.ts";
 import { Sight } from "./sight.ts";
@@ -343,7 +343,7 @@ export class Keeper {
       if (last && bags.length === most) this.#auditAt.set(shard, last);
       else this.#auditAt.delete(shard);
       if (missing.length > 0) await unqueue(sql, missing);
-      if (missing.length > 0 || this.#audits % RECOUNT_EVERY_TICKS === 0) await this.#recount(shard);
+      if (missing.length > 0 || this.#audits % RECOUNT_EVERY_TICKS === 0) await recount(sql, line, shard);
     });
     return false;
   }
@@ -495,7 +495,7 @@ export class Keeper {
     return size.full(async (most) => {
       const packed = await this.#only("pack", (tx, now) => step(tx, now, most, this.#bagging(now)));
       await this.#enqueue(packed?.bags ?? []);
-      return packed?.moved ?? 0;
+      return packed?.hasLeft ? most : (packed?.moved ?? 0);
     });
   }
 
@@ -515,12 +515,6 @@ export class Keeper {
       if (queued.length > 0) await noteEpoch(this.#parts.sql, queued, epoch);
     });
     return lines.reduce((sum, { queued }) => sum + queued.length, 0);
-  }
-
-  async #recount(shard: number): Promise<void> {
-    const { sql, line } = this.#parts;
-    const epoch = await line.openEpoch(shard);
-    await line.recount(shard, epoch, await countQueued(sql, shard, epoch));
   }
 
   #only<T>(name: TickName, run: (tx: Tx, now: number) => Promise<T>): Promise<T | null> {

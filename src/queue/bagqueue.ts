@@ -14,6 +14,10 @@ import { loadScript, type RedisClient } from "../redis/scripts.ts";
 export const WORKSPACE_BAGS_MAX = 1_000;
 export const SHARD_BAGS_MAX = 50_000;
 const EVENTS_KEPT = 100;
+/** Each workspace has two. */
+const SCANNED_FIELDS = 2_000;
+/** Of a workspace, in the hash of a shard: how many of its bags are queued. */
+const COUNT_FIELD = "n:";
 
 export type BagRef = { workspaceId: string; id: string; generation: number; shard: number };
 /** A bag to queue. The number of its e-mails decides when the workspace has its next turn. */
@@ -111,13 +115,32 @@ export class BagQueue {
     const [inLine, ...counts] = await this.#redis.hmget(
       keyspace.shardFairness(shard),
       "in_line",
-      ...workspaceIds.map((id) => `n:${id}`),
+      ...workspaceIds.map((id) => `${COUNT_FIELD}${id}`),
     );
     const left = Math.max(0, SHARD_BAGS_MAX - Number(inLine ?? 0));
     const each = counts.map((count) => Math.max(0, Math.min(left, WORKSPACE_BAGS_MAX - Number(count ?? 0))));
     return { shard: left, each };
   }
 
+  /** The workspaces of which the queue counts bags, some at a time; a workspace may come twice. */
+  async *counted(shard: number): AsyncGenerator<string[]> {
+    let cursor = "0";
+    do {
+      const [next, found] = await this.#redis.hscan(
+        keyspace.shardFairness(shard),
+        cursor,
+        "MATCH",
+        `${COUNT_FIELD}*`,
+        "COUNT",
+        SCANNED_FIELDS,
+      );
+      const names = found.filter((_, n) => n % 2 === 0);
+      if (names.length > 0) yield names.map((name) => name.slice(COUNT_FIELD.length));
+      cursor = next;
+    } while (cursor !== "0");
+  }
+
+  /** `counts`: of some workspaces; 0: nothing of it is in line. Says whether the epoch is still that one. */
   async recount(shard: number, epoch: string, counts: ReadonlyMap<string, number>): Promise<boolean> {
     const text = [...counts].map(([workspaceId, count]) => `${workspaceId}=${count}`).join(" ");
     const corrected = await recountScript.run(

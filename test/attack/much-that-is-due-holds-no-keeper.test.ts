@@ -13,7 +13,7 @@ import { mail, type TestWorkspace } from "../rig/workspace.ts";
 
 const WORKED_MS_MAX = 50;
 const MAILS = 5_000;
-const WORKSPACES = 20_000;
+const WORKSPACES = 100_000;
 
 let stage: Stage;
 let engine: Engine;
@@ -77,6 +77,30 @@ test("bags of very many workspaces that the queue has lost", async () => {
         interval: 50,
       })
       .toBeGreaterThanOrEqual(2_000);
+  };
+  expect(await workedBy(keeper, again, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
+});
+
+test("mail of thousands of workspaces that comes due at once", async () => {
+  const [emailId] = await ws.client.send([
+    mail({ scheduled_at: new Date(Date.now() + 3_600_000).toISOString() }),
+  ]);
+  await engine.sql`delete from bag`;
+  await engine.sql`
+    insert into ledger (workspace_id, cap_day, cap_hour, reserved_share)
+    select id, 1000, 1000, 0.1 from workspace where handle like 'h%' order by handle limit ${MAILS}
+    on conflict do nothing`;
+  const again = async () => {
+    await engine.sql`
+      with copied as (
+        insert into email (workspace_id, id, key_id, bulk, head, weight, bytes, status, created_at, updated_at)
+        select l.workspace_id, e.id, null, e.bulk, e.head, e.weight, e.bytes, 'scheduled', e.created_at, e.updated_at
+        from email e, ledger l where e.id = ${emailId as string} and l.cap_day = 1000
+        on conflict (workspace_id, id) do update set status = 'scheduled', bag_id = null
+        returning workspace_id, id)
+      insert into due (workspace_id, email_id, at, why, bulk, weight, bytes)
+      select workspace_id, id, now(), 'scheduled', false, 1, 100 from copied`;
+    await until(() => engine.sql`select count(*)::int as n from due where why = 'scheduled' and at <= now()`);
   };
   expect(await workedBy(keeper, again, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
 });

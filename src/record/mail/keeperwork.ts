@@ -105,7 +105,18 @@ export function hasDue(sql: Sql, now: Statement) {
     or exists (${resumedIn(sql, "due")}) or exists (${resumedIn(sql, "run")}))`;
 }
 
-export type Packed = { bags: Bag[]; moved: number };
+/** `hasLeft`: something was left for the next step, however little was moved. */
+export type Packed = { bags: Bag[]; moved: number; hasLeft?: boolean };
+
+/** Ledgers that one step locks: thousands of them would take too long to read in one turn. */
+const ACCOUNTS_MAX = 500;
+
+/** The first of these, as far as they are of so many workspaces. */
+function ofFewWorkspaces<Key extends EmailKey>(found: readonly Key[]): readonly Key[] {
+  const workspaceIds = new Set<string>();
+  const end = found.findIndex(({ workspaceId }) => workspaceIds.add(workspaceId).size > ACCOUNTS_MAX);
+  return end < 0 ? found : found.slice(0, end);
+}
 
 const dueRow = { ...mailStreamRow, workspaceId: text, emailId: text, weight: integer, bytes: integer };
 type DueRow = RowOf<typeof dueRow>;
@@ -121,10 +132,11 @@ type WaitingWorkspace = DueRow & { why: WaitsFor; at: number };
  */
 export async function packDeferred(tx: Tx, now: number, most: number, bagging: Bagging): Promise<Packed> {
   const [from, to] = [new Date(now - GRANT_LIVES_MS), new Date(now + GRANT_LIVES_MS)];
-  const found = await typed(tx, { ...emailKeyRow, isLapsed: boolean })`
+  const due = await typed(tx, { ...emailKeyRow, isLapsed: boolean })`
     select workspace_id as "workspaceId", email_id as "emailId",
       coalesce(granted_at not between ${from} and ${to}, true) as "isLapsed"
     from due where why = 'deferred' and at <= ${new Date(now)} and not is_held order by at limit ${most}`;
+  const found = ofFewWorkspaces(due);
   if (found.length === 0) return { bags: [], moved: 0 };
   const held = await holdSuspended(tx, found);
   if (held > 0) return { bags: [], moved: held };
@@ -155,7 +167,7 @@ export async function packDeferred(tx: Tx, now: number, most: number, bagging: B
   const [bags] = await Promise.all([letGo(tx, going, now, bagging, "deferred"), deleteDue(tx, going)]);
   if (waiting.length > 0) await letWait(tx, waiting, now);
   if (accounts.length > 0) await saveLedgers(tx, accounts);
-  return { bags, moved: rows.length };
+  return { bags, moved: rows.length, hasLeft: rows.length > 0 && found.length < due.length };
 }
 
 /** Sets aside what came due in suspended workspaces, so that it is not met again; says how much. */
@@ -173,9 +185,10 @@ async function holdSuspended(tx: Tx, found: readonly EmailKey[]): Promise<number
 
 /** Scheduled mail whose time has come asks for its place in the caps now; what finds none waits. */
 export async function packScheduled(tx: Tx, now: number, most: number, bagging: Bagging): Promise<Packed> {
-  const found = await typed(tx, emailKeyRow)`
+  const due = await typed(tx, emailKeyRow)`
     select workspace_id as "workspaceId", email_id as "emailId" from due
     where why = 'scheduled' and at <= ${new Date(now)} and not is_held order by at limit ${most}`;
+  const found = ofFewWorkspaces(due);
   if (found.length === 0) return { bags: [], moved: 0 };
   const held = await holdSuspended(tx, found);
   if (held > 0) return { bags: [], moved: held };
@@ -192,7 +205,7 @@ export async function packScheduled(tx: Tx, now: number, most: number, bagging: 
   const [bags] = await Promise.all([letGo(tx, going, now, bagging), deleteDue(tx, going)]);
   if (waiting.length > 0) await letWait(tx, waiting, now);
   await saveLedgers(tx, accounts);
-  return { bags, moved: rows.length };
+  return { bags, moved: rows.length, hasLeft: rows.length > 0 && found.length < due.length };
 }
 
 /**
@@ -603,10 +616,39 @@ export async function queuedAfter(
     order by workspace_id, id limit ${most}`;
 }
 
-/** How many bags of each workspace stand in line under an epoch. */
-export async function countQueued(sql: Sql | Tx, shard: number, epoch: string): Promise<Map<string, number>> {
-  const rows = await typed(sql, { workspaceId: text, count: integer })`
-    select workspace_id as "workspaceId", count(*)::int from bag where shard = ${shard} and epoch = ${epoch}
-      group by 1`;
+const countRow = { workspaceId: text, count: integer };
+
+/** How many bags of these workspaces stand in line under an epoch; of those that are not named, none. */
+export async function countQueued(
+  sql: Sql | Tx,
+  shard: number,
+  epoch: string,
+  workspaceIds: readonly string[],
+): Promise<Map<string, number>> {
+  return byId(
+    await typed(sql, countRow)`
+      select workspace_id as "workspaceId", count(*)::int from bag
+      where workspace_id = any(${[...workspaceIds]}::uuid[]) and shard = ${shard} and epoch = ${epoch}
+      group by workspace_id`,
+  );
+}
+
+/** The same of the next workspaces that have any, by their ids, after one or from the first on. */
+export async function countQueuedAfter(
+  sql: Sql | Tx,
+  shard: number,
+  epoch: string,
+  after: string | null,
+  most: number,
+): Promise<Map<string, number>> {
+  return byId(
+    await typed(sql, countRow)`
+      select workspace_id as "workspaceId", count(*)::int from bag
+      where workspace_id > ${after ?? ID_FIRST} and shard = ${shard} and epoch = ${epoch}
+      group by workspace_id order by workspace_id limit ${most}`,
+  );
+}
+
+function byId(rows: readonly RowOf<typeof countRow>[]): Map<string, number> {
   return new Map(rows.map((row) => [row.workspaceId, row.count]));
 }
