@@ -6,6 +6,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { pipeline, Readable } from "node:stream";
 import { ownerOf } from "../rules/visitor.ts";
+import { readRequestsInTurns } from "./readinturns.ts";
 import { type ConsoleAnswer, ConsoleRefusal } from "./refusal.ts";
 import { ConsoleRequest, type RequestOptions } from "./request.ts";
 import { writtenInTurns } from "./written.ts";
@@ -78,6 +79,7 @@ export function startConsoleServer(
     },
   );
   server.maxConnections = CONNECTIONS_MAX;
+  readRequestsInTurns(server);
   // all connections of a proxy come from one address
   if (!parts.trustProxy)
     server.on("connection", (socket) => {
