@@ -2,6 +2,7 @@
 const number = new Intl.NumberFormat("en");
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const absolute = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+const dayNames = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "always", style: "narrow" });
 /** How many seconds it has, and how many of it are the next unit. */
 const UNITS: [Intl.RelativeTimeFormatUnit, number, number][] = [
@@ -13,6 +14,11 @@ const UNITS: [Intl.RelativeTimeFormatUnit, number, number][] = [
 
 export function count(value: number): string {
   return number.format(value);
+}
+
+/** "27 Nov", of a day in UTC. */
+export function dayName(at: Date): string {
+  return dayNames.format(at);
 }
 
 /** "1 e-mail waits", "3 e-mails wait". */

@@ -1,6 +1,6 @@
 /** Draws charts with uPlot, in the colours of the theme. */
 import uPlot from "uplot";
-import { short } from "../words.ts";
+import { dayName, short } from "../words.ts";
 
 const HEIGHT = 220;
 const COLOURS = ["--accent", "--good", "--warn", "--bad", "--muted"];
@@ -85,10 +85,8 @@ function optionsOf(element: HTMLElement, series: readonly Series[], most = Infin
   };
 }
 
-const dayNames = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
-
 function sayDay(seconds: number): string {
-  return dayNames.format(new Date(seconds * 1000));
+  return dayName(new Date(seconds * 1000));
 }
 
 /** A custom property as a colour: its text may be a light-dark(). */

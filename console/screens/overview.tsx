@@ -4,7 +4,7 @@ import { Badge, Card, Meter, Refusal, Screen, Skeleton, Time } from "../parts/bi
 import { Chart } from "../parts/chart.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
 import type { Used } from "../shapes.ts";
-import { count, counted, percent } from "../words.ts";
+import { count, counted, dayName, percent } from "../words.ts";
 import { NextStep } from "./caps.tsx";
 import { FirstEmail } from "./emails.tsx";
 
@@ -61,6 +61,13 @@ function acceptedOf(days: readonly Day[]): (number | null)[] {
   return days.map(({ accepted }, n) => (first === -1 || n < first ? null : accepted));
 }
 
+/** Nothing where they were counted on all days on which anything was sent. */
+function countedSince(days: readonly Day[]): string | undefined {
+  const first = days.findIndex(({ accepted }) => accepted > 0);
+  if (first === -1 || days.slice(0, first).every(({ attempted }) => attempted === 0)) return undefined;
+  return `since ${dayName(new Date(days[first]?.day ?? ""))}`;
+}
+
 /** Today has just begun and would look like a collapse; it shows where there is little else. */
 function fullDays(days: readonly Day[]): readonly Day[] {
   const before = days.slice(0, -1);
@@ -110,7 +117,7 @@ function Found({ days, caps, quota, queue, attention }: Overview) {
     <>
       <Attentions attention={attention} />
       <dl class="tiles">
-        <Tile name="Accepted" value={count(total("accepted"))} />
+        <Tile name="Accepted" value={count(total("accepted"))} note={countedSince(days)} />
         <Tile name="First attempts" value={count(total("attempted"))} />
         <Tile
           name="Delivered"
@@ -172,7 +179,7 @@ function Resets({ at }: { at: string }) {
   );
 }
 
-export function Tile({ name, value, note }: { name: string; value: string; note?: string }) {
+export function Tile({ name, value, note }: { name: string; value: string; note?: string | undefined }) {
   return (
     <div class="tile">
       <dt>{name}</dt>

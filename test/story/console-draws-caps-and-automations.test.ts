@@ -48,7 +48,9 @@ inChromium("the overview names what it counts, and the next step of the caps", a
   const steps = page.waitForResponse("**/call/caps");
   await page.goto(`${engine.consoleUrl}/console/overview`);
   await page.locator(".tile").filter({ hasText: "First attempts" }).getByText("10,000").waitFor();
-  await page.locator(".tile").filter({ hasText: "Accepted" }).getByText("5,010").waitFor();
+  const accepted = page.locator(".tile").filter({ hasText: "Accepted" });
+  await accepted.getByText("5,010").waitFor();
+  await accepted.getByText(/^since \d+ \w+$/).waitFor();
   const chart = page.getByRole("img", {
     name: /^Recipients per day .*last: Accepted 1,002, First attempts 1,000/,
   });

@@ -113,9 +113,10 @@ async function pastDays(sql: Sql, workspaceId: string): Promise<void> {
     const complained = day % 3 === 0 ? 1 : 0;
     const delivered = tried - hard - soft - blocked;
     await sql`
-      insert into tally (workspace_id, day, worker, accepted, attempted, delivered, deferred, hard_bounced, soft_bounced, blocked, complained, fbl_delivered)
-      values (${workspaceId}, ${day}, 'shop', ${tried + 3}, ${tried}, ${delivered}, ${deferred}, ${hard}, ${soft}, ${blocked}, ${complained}, ${Math.round(delivered / 3)})`;
-    await sql`insert into cap_use (workspace_id, day, used, delayed) values (${workspaceId}, ${day}, ${tried}, 0)`;
+      insert into tally (workspace_id, day, worker, attempted, delivered, deferred, hard_bounced, soft_bounced, blocked, complained, fbl_delivered)
+      values (${workspaceId}, ${day}, 'shop', ${tried}, ${delivered}, ${deferred}, ${hard}, ${soft}, ${blocked}, ${complained}, ${Math.round(delivered / 3)})`;
+    await sql`insert into cap_use (workspace_id, day, used, delayed, accepted)
+      values (${workspaceId}, ${day}, ${tried}, 0, ${tried + 3})`;
   }
 }
 
