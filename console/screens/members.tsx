@@ -31,6 +31,10 @@ const FILTERS: readonly RowFilter<Member>[] = [
   },
 ];
 
+const INVITED_FILTERS: readonly RowFilter<Invitation>[] = [
+  { name: "invited", label: "Invited address", holds: ({ email }, value) => isIn(value, email) },
+];
+
 export function MembersScreen() {
   const { data, error, reload } = useGet<Members>("members");
   const { workspace } = useConsole();
@@ -61,16 +65,13 @@ export function MembersScreen() {
       )}
       {data && data.invitations.length > 0 && (
         <Card title="Invited">
-          <ul class="plain-list">
-            {data.invitations.map(({ id, email, role, expires_at }) => (
-              <li key={id}>
-                <strong>{email}</strong> as {role}. The link expires <Time at={expires_at} />.{" "}
-                {data.may_manage && (
-                  <Do name="Withdraw" act={() => call("DELETE", `invitations/${id}`).then(reload)} />
-                )}
-              </li>
-            ))}
-          </ul>
+          <ShortList
+            label="invitations"
+            filters={INVITED_FILTERS}
+            rows={data.invitations}
+            keyOf={({ id }) => id}
+            columns={invitedColumns(data.may_manage, reload)}
+          />
         </Card>
       )}
       {isInviting && <Invite isOwner={isOwner} onInvited={reload} onClose={() => setInviting(false)} />}
@@ -89,6 +90,31 @@ export function MembersScreen() {
       )}
     </Screen>
   );
+}
+
+function invitedColumns(mayManage: boolean, reload: () => Promise<unknown>): Column<Invitation>[] {
+  return [
+    { name: "Invited", cell: ({ email }) => email, csv: ({ email }) => email },
+    { name: "Role", cell: ({ role }) => capital(role), csv: ({ role }) => role },
+    {
+      name: "Link expires",
+      wide: true,
+      cell: ({ expires_at }) => <Time at={expires_at} />,
+      csv: ({ expires_at }) => expires_at,
+    },
+    ...(mayManage
+      ? [
+          {
+            name: "Actions",
+            unnamed: true,
+            numeric: true,
+            cell: ({ id }: Invitation) => (
+              <Do name="Withdraw" act={() => call("DELETE", `invitations/${id}`).then(reload)} />
+            ),
+          },
+        ]
+      : []),
+  ];
 }
 
 function columnsFor(

@@ -7,7 +7,7 @@ import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
 import type { Column } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
 import { useConsole } from "../session.ts";
-import { count, counted } from "../words.ts";
+import { count } from "../words.ts";
 import { Tile } from "./overview.tsx";
 
 type Destination = {
@@ -216,6 +216,14 @@ function columnsFor(
   ];
 }
 
+const HOLD_FILTERS: readonly RowFilter<Hold>[] = [
+  {
+    name: "held",
+    label: "Held destination",
+    holds: ({ destination, reason }, value) => isIn(value, destination, reason),
+  },
+];
+
 export function Holds({
   holds,
   isOperator,
@@ -227,31 +235,58 @@ export function Holds({
 }) {
   return (
     <Card title="Suspended or slowed down">
-      <ul class="plain-list">
-        {holds.map(({ destination, kind, until, reason, waiting }) => (
-          <li key={destination + kind}>
-            <Badge state={kind} tone="warn" /> <strong>{destination}</strong>{" "}
-            {until ? (
-              <>
-                until <Time at={until} />
-              </>
-            ) : (
-              "until it is resumed"
-            )}
-            <div>
-              {reason} {waiting > 0 && counted(waiting, "e-mail waits for it.", "e-mails wait for it.")}
-            </div>
-            {isOperator && (
-              <Do
-                name="Resume"
-                act={() => call("POST", "operator/queue/resume", { destination }).then(onDone)}
-              />
-            )}
-          </li>
-        ))}
-      </ul>
+      <ShortList
+        label="held destinations"
+        filters={HOLD_FILTERS}
+        rows={holds}
+        keyOf={({ destination, kind }) => destination + kind}
+        columns={holdColumns(isOperator, onDone)}
+      />
     </Card>
   );
+}
+
+function holdColumns(isOperator: boolean, onDone: () => Promise<unknown>): Column<Hold>[] {
+  const resume = (destination: string) => call("POST", "operator/queue/resume", { destination }).then(onDone);
+  return [
+    {
+      name: "Held destination",
+      cell: ({ destination, kind, reason }) => (
+        <>
+          <Host name={destination} /> <Badge state={kind} tone="warn" />
+          <span class="narrow reply">{reason}</span>
+        </>
+      ),
+      csv: ({ destination }) => destination,
+    },
+    {
+      name: "Reason",
+      wide: true,
+      cell: ({ reason }) => <span class="reply">{reason}</span>,
+      csv: ({ reason }) => reason,
+    },
+    {
+      name: "Until",
+      cell: ({ until }) => (until ? <Time at={until} /> : "it is resumed"),
+      csv: ({ until }) => until,
+    },
+    {
+      name: "E-mails waiting",
+      numeric: true,
+      cell: ({ waiting }) => count(waiting),
+      csv: ({ waiting }) => waiting,
+    },
+    ...(isOperator
+      ? [
+          {
+            name: "Actions",
+            unnamed: true,
+            numeric: true,
+            cell: ({ destination }: Hold) => <Do name="Resume" act={() => resume(destination)} />,
+          },
+        ]
+      : []),
+  ];
 }
 
 function Suspend({ destination, onDone, onClose }: DialogProps & { destination: string }) {
