@@ -18,7 +18,7 @@ async function createKey(page: Page): Promise<void> {
 
 async function turnOnSecondFactor(page: Page): Promise<void> {
   await page.getByRole("button", { name: "Turn it on", exact: true }).click();
-  await page.getByLabel("Code").waitFor();
+  await page.getByRole("textbox", { name: "Code" }).waitFor();
 }
 
 export function screensOf({ places }: Shop): Screen[] {
