@@ -10,11 +10,14 @@ import { capital, count } from "../words.ts";
 import { Changes } from "./audit.tsx";
 import {
   DESTINATION_FILTERS,
+  type Deferred,
+  HOW_IT_GOES,
+  type Hold,
   Holds,
   type OperatorAsked,
   OperatorButtons,
   OperatorDialog,
-  SMARTHOST,
+  WHERE_TO,
 } from "./queue.tsx";
 
 type WorkspaceItem = {
@@ -186,19 +189,8 @@ type Sending = { domain: string; in_flight: number; delivered_per_minute: number
 type WholeQueueAnswer = {
   bags: { in_line: number; held_back: number; leased: number };
   emails: { in_bags: number; in_flight: number; scheduled: number; waiting: number; deferred: number };
-  destinations: {
-    domain: string | null;
-    count: number;
-    next_attempt_at: string | null;
-    last_reply: string | null;
-  }[];
-  holds: {
-    destination: string;
-    kind: string;
-    until: string | null;
-    reason: string | null;
-    waiting: number;
-  }[];
+  destinations: Deferred[];
+  holds: Hold[];
   /** To the busiest domains. */
   sending: Sending[];
 };
@@ -252,34 +244,8 @@ function destinationColumns(
   ask: (asked: OperatorAsked) => void,
 ): Column<WholeQueueAnswer["destinations"][number]>[] {
   return [
-    {
-      name: "Destination",
-      cell: ({ domain, last_reply }) => (
-        <>
-          {domain === null ? SMARTHOST : <Host name={domain} />}
-          <span class="narrow reply">{last_reply}</span>
-        </>
-      ),
-      csv: ({ domain }) => domain ?? SMARTHOST,
-    },
-    {
-      name: "Deferred",
-      numeric: true,
-      cell: ({ count: deferred }) => count(deferred),
-      csv: ({ count: deferred }) => deferred,
-    },
-    {
-      name: "Next attempt",
-      wide: true,
-      cell: ({ next_attempt_at }) => next_attempt_at && <Time at={next_attempt_at} />,
-      csv: ({ next_attempt_at }) => next_attempt_at,
-    },
-    {
-      name: "Last reply",
-      wide: true,
-      cell: ({ last_reply }) => <span class="reply">{last_reply}</span>,
-      csv: ({ last_reply }) => last_reply,
-    },
+    ...WHERE_TO,
+    ...HOW_IT_GOES,
     {
       name: "Actions",
       unnamed: true,

@@ -20,7 +20,7 @@ type Destination = {
   delivered_per_minute: number | null;
 };
 export const SMARTHOST = "the smarthost";
-type Hold = {
+export type Hold = {
   destination: string;
   kind: string;
   until: string | null;
@@ -152,6 +152,40 @@ export function Counts({ emails }: { emails: Queue["emails"] }) {
   );
 }
 
+export type Deferred = Pick<Destination, "domain" | "count" | "next_attempt_at" | "last_reply">;
+/** Of every list of destinations, of one workspace or of all. */
+export const WHERE_TO: readonly Column<Deferred>[] = [
+  {
+    name: "Destination",
+    cell: ({ domain, last_reply }) => (
+      <>
+        {domain === null ? SMARTHOST : <Host name={domain} />}
+        <span class="narrow reply">{last_reply}</span>
+      </>
+    ),
+    csv: ({ domain }) => domain ?? SMARTHOST,
+  },
+  {
+    name: "Deferred",
+    numeric: true,
+    cell: ({ count: deferred }) => count(deferred),
+    csv: ({ count: deferred }) => deferred,
+  },
+];
+export const HOW_IT_GOES: readonly Column<Deferred>[] = [
+  {
+    name: "Next attempt",
+    wide: true,
+    cell: ({ next_attempt_at }) => (next_attempt_at ? <Time at={next_attempt_at} /> : "when resumed"),
+    csv: ({ next_attempt_at }) => next_attempt_at,
+  },
+  {
+    name: "Last reply",
+    wide: true,
+    cell: ({ last_reply }) => <span class="reply">{last_reply}</span>,
+    csv: ({ last_reply }) => last_reply,
+  },
+];
 const FLOW: Column<Destination>[] = [
   { name: "In flight", numeric: true, wide: true, cell: ({ in_flight }) => count(in_flight ?? 0) },
   {
@@ -168,35 +202,9 @@ function columnsFor(
   reload: () => Promise<unknown>,
 ): Column<Destination>[] {
   return [
-    {
-      name: "Destination",
-      cell: ({ domain, last_reply }) => (
-        <>
-          {domain === null ? SMARTHOST : <Host name={domain} />}
-          <span class="narrow reply">{last_reply}</span>
-        </>
-      ),
-      csv: ({ domain }) => domain ?? SMARTHOST,
-    },
-    {
-      name: "Deferred",
-      numeric: true,
-      cell: ({ count: deferred }) => count(deferred),
-      csv: ({ count: deferred }) => deferred,
-    },
+    ...WHERE_TO,
     ...(isOperator ? FLOW : []),
-    {
-      name: "Next attempt",
-      wide: true,
-      cell: ({ next_attempt_at }) => (next_attempt_at ? <Time at={next_attempt_at} /> : "when resumed"),
-      csv: ({ next_attempt_at }) => next_attempt_at,
-    },
-    {
-      name: "Last reply",
-      wide: true,
-      cell: ({ last_reply }) => <span class="reply">{last_reply}</span>,
-      csv: ({ last_reply }) => last_reply,
-    },
+    ...HOW_IT_GOES,
     {
       name: "Actions",
       unnamed: true,
