@@ -53,6 +53,15 @@ export function Time({ at }: { at: string | null | undefined }) {
   );
 }
 
+/** A time that somebody may have to tell others. A phone has no tooltips. */
+export function Moment({ at }: { at: string }) {
+  return (
+    <>
+      <Time at={at} /> <span class="muted small-text nowrap">{fullTime(at)}</span>
+    </>
+  );
+}
+
 const TOLD_MS = 1_500;
 
 export function Copy({ text, name = "Copy" }: { text: string; name?: string }) {

@@ -2,7 +2,19 @@ import { useState } from "preact/hooks";
 import { isOpen } from "../../src/rules/email.ts";
 import { call, getText } from "../call.ts";
 import { useGet, useOnceKeys } from "../hooks.ts";
-import { Badge, Card, Code, Copy, Facts, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
+import {
+  Badge,
+  Card,
+  Code,
+  Copy,
+  Facts,
+  Moment,
+  Refusal,
+  Screen,
+  Skeleton,
+  Tabs,
+  Time,
+} from "../parts/bits.tsx";
 import { Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { Preview } from "../parts/preview.tsx";
 import { BASE, go } from "../place.ts";
@@ -160,7 +172,7 @@ function Timeline({ email }: { email: Email }) {
         {email.events.map((event, n) => (
           <li key={n}>
             <div>
-              <Badge state={event.type} /> <Time at={event.at} />
+              <Badge state={event.type} /> <Moment at={event.at} />
             </div>
             {event.recipient && email.to.length + email.cc.length + email.bcc.length > 1 && (
               <div>{event.recipient}</div>
@@ -182,7 +194,7 @@ function Attempts({ email }: { email: Email }) {
         {attempts.map((attempt, n) => (
           <li key={n}>
             <p>
-              {attempt.recipient} <Time at={attempt.at} />
+              {attempt.recipient} <Moment at={attempt.at} />
             </p>
             <pre class="reply">{attempt.reply ?? "no reply"}</pre>
             <p class="muted small-text">{connectionOf(attempt)}</p>
