@@ -136,7 +136,7 @@ function Now({ cap_hour, cap_day, waiting }: Caps) {
   return (
     <Card title="Used now">
       <Meter name="The last hour" used={cap_hour.used} limit={cap_hour.limit} />
-      <Meter name="Today" used={cap_day.used} limit={cap_day.limit} />
+      <Meter name="Today (UTC)" used={cap_day.used} limit={cap_day.limit} />
       <p>
         {all === 0 ? (
           "Nothing waits."
@@ -385,12 +385,12 @@ function Evidence({ days, hears, changes }: EvidenceProps) {
         rows={shown}
         keyOf={({ day }) => day}
         columns={[
-          { name: "Day", cell: ({ day }) => <span class="nowrap">{day}</span> },
+          { name: "Day (UTC)", cell: ({ day }) => <span class="nowrap">{day}</span> },
           { name: "Tried", numeric: true, cell: ({ attempted }) => count(attempted) },
           { name: "Delivered", numeric: true, wide: true, cell: ({ delivered }) => count(delivered) },
-          { name: "Bounced", numeric: true, cell: ({ bounced }) => count(bounced) },
-          { name: "Complained", numeric: true, cell: ({ complained }) => count(complained) },
-          { name: "Of the cap", numeric: true, wide: true, cell: ({ used }) => count(used) },
+          { name: "Hard bounces", numeric: true, cell: ({ bounced }) => count(bounced) },
+          { name: "Complaints", numeric: true, cell: ({ complained }) => count(complained) },
+          { name: "Used of the cap", numeric: true, wide: true, cell: ({ used }) => count(used) },
           { name: "Waited", numeric: true, wide: true, cell: ({ delayed }) => count(delayed) },
         ]}
       />

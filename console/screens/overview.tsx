@@ -144,9 +144,9 @@ function Found({ days, caps, quota, queue, attention }: Overview) {
           <Chart title="Refused per day" days={labels} series={refused} />
         </Card>
         <Card title="Sending caps" actions={<a href={`${BASE}/caps`}>Caps and forecast</a>}>
-          <Meter name="This hour" {...caps.hour} />
+          <Meter name="The last hour" {...caps.hour} />
           <Meter
-            name="Today"
+            name="Today (UTC)"
             {...caps.day}
             note={
               caps.waiting > 0 && counted(caps.waiting, "e-mail waits for room.", "e-mails wait for room.")
@@ -165,8 +165,13 @@ function Found({ days, caps, quota, queue, attention }: Overview) {
 export function QuotaMeters({ quota: { day, month } }: { quota: Quota }) {
   return (
     <>
-      <Meter name="Today" used={day.used} limit={day.limit} note={<Resets at={day.resets_at} />} />
-      <Meter name="This month" used={month.used} limit={month.limit} note={<Resets at={month.resets_at} />} />
+      <Meter name="Today (UTC)" used={day.used} limit={day.limit} note={<Resets at={day.resets_at} />} />
+      <Meter
+        name="This month (UTC)"
+        used={month.used}
+        limit={month.limit}
+        note={<Resets at={month.resets_at} />}
+      />
     </>
   );
 }

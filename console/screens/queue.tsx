@@ -189,7 +189,7 @@ export const HOW_IT_GOES: readonly Column<Deferred>[] = [
 const FLOW: Column<Destination>[] = [
   { name: "In flight", numeric: true, wide: true, cell: ({ in_flight }) => count(in_flight ?? 0) },
   {
-    name: "Per minute",
+    name: "Delivered a minute",
     numeric: true,
     wide: true,
     cell: ({ delivered_per_minute }) => count(delivered_per_minute ?? 0),

@@ -67,8 +67,8 @@ export function UsageScreen() {
               <QuotaMeters quota={data.quota} />
             </Card>
             <Card title="Sending caps">
-              <Meter name="This hour" {...data.caps.hour} />
-              <Meter name="Today" {...data.caps.day} />
+              <Meter name="The last hour" {...data.caps.hour} />
+              <Meter name="Today (UTC)" {...data.caps.day} />
             </Card>
           </div>
           {data.months.length > 0 && (
