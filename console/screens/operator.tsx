@@ -17,6 +17,8 @@ import {
   type OperatorAsked,
   OperatorButtons,
   OperatorDialog,
+  retried,
+  Told,
   WHERE_TO,
 } from "./queue.tsx";
 
@@ -198,11 +200,16 @@ type WholeQueueAnswer = {
 function WholeQueue() {
   const { data, error, reload } = useGet<WholeQueueAnswer>("operator/queue");
   const [asked, ask] = useState<OperatorAsked | null>(null);
+  const [told, tell] = useState<string | null>(null);
   if (!data) return error ? <Refusal error={error} /> : <Skeleton />;
-  const retry = (destination: string | null) =>
-    call("POST", "operator/queue/retry", { destination }).then(reload);
+  const retry = async (destination: string | null) => {
+    tell(null);
+    tell(await retried("operator/queue/retry", { destination }));
+    await reload();
+  };
   return (
     <>
+      <Told words={told} />
       {data.holds.length > 0 && <Holds holds={data.holds} isOperator onDone={reload} />}
       <p class="banner">
         {count(data.emails.in_bags)} queued, {count(data.emails.in_flight)} in flight,{" "}

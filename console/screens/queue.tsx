@@ -7,7 +7,7 @@ import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
 import type { Column } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
 import { useConsole } from "../session.ts";
-import { count } from "../words.ts";
+import { count, counted } from "../words.ts";
 import { Tile } from "./overview.tsx";
 
 type Destination = {
@@ -48,16 +48,22 @@ export function QueueScreen() {
   const [asked, ask] = useState<Asked>(null);
   const close = () => ask(null);
   const isEmpty = data && data.destinations.length === 0 && data.holds.length === 0;
-  const retryAll = () => call("POST", "queue/retry", {}).then(reload);
+  const [told, tell] = useState<string | null>(null);
+  const retry = async (what: { destination?: string | null }) => {
+    tell(null);
+    tell(await retried("queue/retry", what));
+    await reload();
+  };
   const reallyCancel = (destination: string) => call("POST", "queue/cancel", { destination }).then(reload);
   return (
     <Screen
       title="Queue"
       intro="Mail that has not arrived yet, by destination."
-      actions={data && data.emails.deferred > 0 && <Do name="Retry all deferred" act={retryAll} />}
+      actions={data && data.emails.deferred > 0 && <Do name="Retry all deferred" act={() => retry({})} />}
     >
       <Refusal error={error} />
       {!data && !error && <Skeleton />}
+      <Told words={told} />
       {data && <Counts emails={data.emails} />}
       {data && data.holds.length > 0 && (
         <Holds holds={data.holds} isOperator={session.is_operator} onDone={reload} />
@@ -66,7 +72,7 @@ export function QueueScreen() {
         <ShortList
           label="destinations"
           filters={DESTINATION_FILTERS}
-          columns={columnsFor(session.is_operator, ask, reload)}
+          columns={columnsFor(session.is_operator, ask, retry)}
           rows={data.destinations}
           keyOf={({ domain }) => domain ?? ""}
         />
@@ -93,6 +99,19 @@ export function QueueScreen() {
       )}
     </Screen>
   );
+}
+
+/** What it did, in words: mail that is deferred again at once looks as if nothing had been done. */
+export async function retried(path: string, what: { destination?: string | null }): Promise<string> {
+  const answer = await call<{ retried: number }>("POST", path, what);
+  const where = what.destination === undefined ? "" : ` to ${what.destination ?? SMARTHOST}`;
+  return answer.retried === 0
+    ? `No e-mail${where} was deferred any more.`
+    : `${counted(answer.retried, "e-mail", "e-mails")}${where} ${answer.retried === 1 ? "is" : "are"} tried now.`;
+}
+
+export function Told({ words }: { words: string | null }) {
+  return <div role="status">{words && <p class="banner">{words}</p>}</div>;
 }
 
 export function OperatorButtons({
@@ -199,7 +218,7 @@ const FLOW: Column<Destination>[] = [
 function columnsFor(
   isOperator: boolean,
   ask: (asked: Asked) => void,
-  reload: () => Promise<unknown>,
+  retry: (what: { destination: string | null }) => Promise<unknown>,
 ): Column<Destination>[] {
   return [
     ...WHERE_TO,
@@ -211,7 +230,7 @@ function columnsFor(
       numeric: true,
       cell: ({ domain }) => (
         <div class="row-actions">
-          <Do name="Retry" act={() => call("POST", "queue/retry", { destination: domain }).then(reload)} />
+          <Do name="Retry" act={() => retry({ destination: domain })} />
           {domain !== null && (
             <button type="button" onClick={() => ask({ what: "cancel", destination: domain })}>
               Cancel

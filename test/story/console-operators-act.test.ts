@@ -108,6 +108,7 @@ inChromium("a destination is suspended until a time, and resumed; its mail is tr
   const retried = page.waitForResponse("**/call/queue/retry");
   await row.getByRole("button", { name: "Retry" }).click();
   expect(await (await retried).json()).toMatchObject({ retried: 1 });
+  await page.getByRole("status").getByText("1 e-mail to held.example.net is tried now.").waitFor();
   expect(await nextAttempt()).toBeLessThanOrEqual(Date.now());
   await page.goto(`${engine.consoleUrl}/console/operator?tab=changes`);
   for (const [words, detail] of [

@@ -96,6 +96,7 @@ inChromium(
       .getByRole("button", { name: "Retry" })
       .click();
     expect(await (await answered).json()).toMatchObject({ retried: 1 });
+    await page.getByRole("status").getByText("1 e-mail to the smarthost is tried now.").waitFor();
     expect(await dueNow(toSmarthost, toDomain)).toEqual([true, false]);
     expect(chromium.complaints).toEqual([]);
   },
