@@ -35,6 +35,9 @@ export function AcceptInvitation({
     return (
       <Door title="This invitation does not work">
         <Refusal error={error} />
+        <p>
+          If you have joined already, <a href="/console/emails">go to the console</a>.
+        </p>
       </Door>
     );
   if (!invitation)

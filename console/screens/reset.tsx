@@ -33,6 +33,8 @@ export function ResetPassword() {
           hint={PASSWORD_HINT}
         />
       </Form>
+      {/* where another link is asked for, if this one works no more */}
+      <a href="/console/emails">Back to sign-in</a>
     </Door>
   );
 }

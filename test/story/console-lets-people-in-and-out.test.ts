@@ -46,5 +46,10 @@ inChromium("invited, joined, given another role, and signed out everywhere", asy
   await other.getByRole("heading", { name: "Sign in" }).waitFor();
   await theirs.reload();
   await theirs.getByRole("heading", { name: "Sign in" }).waitFor();
+
+  await theirs.goto(link);
+  await theirs.getByRole("heading", { name: "This invitation does not work" }).waitFor();
+  await theirs.getByRole("link", { name: "go to the console" }).click();
+  await theirs.getByRole("heading", { name: "Sign in" }).waitFor();
   expect(chromium.complaints).toEqual([]);
 });

@@ -49,5 +49,7 @@ inChromium("by the link of a mail, which works once", async () => {
   await again.getByLabel("New password").fill("and another one after it");
   await again.getByRole("button", { name: "Change the password" }).click();
   await again.getByRole("alert").getByText("This link was used before").waitFor();
+  await again.getByRole("link", { name: "Back to sign-in" }).click();
+  await again.getByRole("button", { name: "Forgot the password?" }).waitFor();
   expect(chromium.complaints).toEqual([]);
 });
