@@ -121,6 +121,11 @@ export function Refusal({ error }: { error: string | null }) {
   );
 }
 
+/** What was done, where the screen would look as before. Read aloud, as what was there from the start is not. */
+export function Told({ words }: { words: string | null }) {
+  return <div role="status">{words && <p class="banner">{words}</p>}</div>;
+}
+
 export function Skeleton({ lines = 6 }: { lines?: number }) {
   return (
     <div class="skeleton" role="status" aria-label="Loading">

@@ -1,16 +1,16 @@
 import { useState } from "preact/hooks";
 import { call, get } from "../call.ts";
 import { useChanges, useGet } from "../hooks.ts";
-import { Badge, Card, Facts, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
+import { Badge, Card, Facts, Refusal, Screen, Skeleton, Time, Told } from "../parts/bits.tsx";
 import { objectIn } from "../parts/editor.tsx";
-import { Area, Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
+import { Area, Confirm, Dialog, Form, Text, textOf } from "../parts/form.tsx";
 import { BASE, go } from "../place.ts";
 import { useMayManage } from "../session.ts";
 import type { Contact, ListOf } from "../shapes.ts";
 import { fieldName, fullTime } from "../words.ts";
 import { TagList, tagsIn } from "./audiences.tsx";
 
-type Asked = "edit" | "archive" | "erase" | null;
+type Asked = "edit" | "unsubscribe" | "subscribe" | "archive" | "erase" | null;
 
 export function ContactScreen({ id: audienceId, other: id }: { id: string; other: string }) {
   const path = `v1/audiences/${audienceId}/contacts/${id}`;
@@ -22,7 +22,12 @@ export function ContactScreen({ id: audienceId, other: id }: { id: string; other
     await call("DELETE", `${path}?mode=${mode}`);
     go(`/audiences/${audienceId}`);
   };
-  const turn = () => call("PATCH", path, { unsubscribed: !data?.unsubscribed }).then(reload);
+  const [told, tell] = useState<string | null>(null);
+  const turn = (unsubscribed: boolean) => call("PATCH", path, { unsubscribed }).then(reload);
+  const askAgain = async () => {
+    await turn(false);
+    tell(`A mail asks ${data?.email} to confirm. The status changes when they do.`);
+  };
   return (
     <Screen
       title={data?.email ?? "Contact"}
@@ -34,7 +39,15 @@ export function ContactScreen({ id: audienceId, other: id }: { id: string; other
             <button type="button" onClick={() => ask("edit")}>
               Edit
             </button>
-            <Do name={data.unsubscribed ? "Subscribe again" : "Unsubscribe"} act={turn} />
+            {data.unsubscribed ? (
+              <button type="button" onClick={() => ask("subscribe")}>
+                Ask to subscribe again
+              </button>
+            ) : (
+              <button type="button" onClick={() => ask("unsubscribe")}>
+                Unsubscribe
+              </button>
+            )}
             <button type="button" onClick={() => ask("archive")}>
               Archive
             </button>
@@ -49,6 +62,7 @@ export function ContactScreen({ id: audienceId, other: id }: { id: string; other
     >
       <Refusal error={error} />
       {!data && !error && <Skeleton />}
+      <Told words={data?.unsubscribed ? told : null} />
       {data && (
         <div class="halves">
           <Card title="Contact">
@@ -75,6 +89,22 @@ export function ContactScreen({ id: audienceId, other: id }: { id: string; other
         </div>
       )}
       {asked === "edit" && data && <Edit contact={data} path={path} onDone={reload} onClose={close} />}
+      {asked === "unsubscribe" && (
+        <Confirm
+          title="Unsubscribe this contact?"
+          button="Unsubscribe"
+          onConfirm={() => turn(true)}
+          onClose={close}
+        >
+          It gets no more mail of automations. Only the person can undo that, by the link of a mail.
+        </Confirm>
+      )}
+      {asked === "subscribe" && (
+        <Confirm title="Ask to subscribe again?" button="Send the mail" onConfirm={askAgain} onClose={close}>
+          A mail asks {data?.email} to confirm, and until they do nothing changes. At most one such mail goes
+          out in a day, and three until they confirm.
+        </Confirm>
+      )}
       {asked === "archive" && (
         <Confirm title="Archive this contact?" button="Archive" onConfirm={remove("archive")} onClose={close}>
           It leaves the audience. What it agreed to is kept as evidence.

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { call, inquire } from "../call.ts";
 import { useGet } from "../hooks.ts";
-import { Badge, Card, Host, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
+import { Badge, Card, Host, Refusal, Screen, Skeleton, Tabs, Time, Told } from "../parts/bits.tsx";
 import { Dialog, Do, Form, maybe, Text, textOf } from "../parts/form.tsx";
 import { List, ShortList } from "../parts/list.tsx";
 import { type Column, Table } from "../parts/table.tsx";
@@ -18,7 +18,6 @@ import {
   OperatorButtons,
   OperatorDialog,
   retried,
-  Told,
   WHERE_TO,
 } from "./queue.tsx";
 

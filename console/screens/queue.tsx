@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { call } from "../call.ts";
 import { useGet } from "../hooks.ts";
-import { Badge, Card, Empty, Host, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
+import { Badge, Card, Empty, Host, Refusal, Screen, Skeleton, Time, Told } from "../parts/bits.tsx";
 import { Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
 import type { Column } from "../parts/table.tsx";
@@ -108,10 +108,6 @@ export async function retried(path: string, what: { destination?: string | null 
   return answer.retried === 0
     ? `No e-mail${where} was deferred any more.`
     : `${counted(answer.retried, "e-mail", "e-mails")}${where} ${answer.retried === 1 ? "is" : "are"} tried now.`;
-}
-
-export function Told({ words }: { words: string | null }) {
-  return <div role="status">{words && <p class="banner">{words}</p>}</div>;
 }
 
 export function OperatorButtons({
