@@ -121,7 +121,7 @@ export function Refusal({ error }: { error: string | null }) {
   );
 }
 
-/** What was done, where the screen would look as before. Read aloud, as what was there from the start is not. */
+/** What was done, where the screen would look as before. */
 export function Told({ words }: { words: string | null }) {
   return <div role="status">{words && <p class="banner">{words}</p>}</div>;
 }

@@ -159,10 +159,9 @@ export function AutomationScreen({ id }: { id: string }) {
   const path = `v1/automations/${id}`;
   const { data, error, isMissing, reload } = useGet<Automation>(path);
   const { query } = usePlace();
-  const [asked, ask] = useState<"stop" | "delete" | null>(null);
+  const [asked, ask] = useState<"disable" | "stop" | "delete" | null>(null);
   const chosen = query.get("tab") ?? "graph";
-  const isOn = data?.status === "enabled";
-  const turn = () => call("PATCH", path, { status: isOn ? "disabled" : "enabled" }).then(reload);
+  const turn = (status: "enabled" | "disabled") => call("PATCH", path, { status }).then(reload);
   const remove = async () => {
     await call("DELETE", path);
     dropDrafts(draftKey(id));
@@ -176,7 +175,13 @@ export function AutomationScreen({ id }: { id: string }) {
       actions={
         data && (
           <>
-            <Do name={isOn ? "Pause" : "Enable"} isPrimary={!isOn} act={turn} />
+            {data.status === "enabled" ? (
+              <button type="button" onClick={() => ask("disable")}>
+                Disable
+              </button>
+            ) : (
+              <Do name="Enable" isPrimary act={() => turn("enabled")} />
+            )}
             <button type="button" onClick={() => ask("stop")}>
               Stop all runs
             </button>
@@ -202,6 +207,17 @@ export function AutomationScreen({ id }: { id: string }) {
           {chosen === "runs" && <Runs path={path} id={id} />}
           {chosen === "document" && <EditDocument automation={data} onSaved={reload} />}
         </>
+      )}
+      {asked === "disable" && (
+        <Confirm
+          title="Disable this automation?"
+          button="Disable"
+          onConfirm={() => turn("disabled")}
+          onClose={() => ask(null)}
+        >
+          Events start no more runs. Runs that are under way go on, and send their mail: “Stop all runs” ends
+          them.
+        </Confirm>
       )}
       {asked === "stop" && (
         <Confirm

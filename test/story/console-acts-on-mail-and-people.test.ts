@@ -88,7 +88,7 @@ inChromium("an e-mail is looked at as a phone shows it and as text, and its id i
   expect(chromium.complaints).toEqual([]);
 });
 
-inChromium("an automation is paused, and goes on", async () => {
+inChromium("an automation is disabled, and enabled again", async () => {
   const { engine, workspace, chromium } = scene;
   const { client } = workspace;
   const { body: audience } = await client.post<{ id: string }>("/audiences", { name: "Customers" });
@@ -98,11 +98,15 @@ inChromium("an automation is paused, and goes on", async () => {
   const before = (await read<{ status: string }>(`/automations/${body.id}`)).status;
   const page = await chromium.pageOf(engine, workspace.id);
   await page.goto(path(`automations/${body.id}`));
-  await page.getByRole("button", { name: "Pause" }).click();
+  await page.getByRole("button", { name: "Disable" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("Runs that are under way go on").waitFor();
+  expect((await read<{ status: string }>(`/automations/${body.id}`)).status).toBe(before);
+  await dialog.getByRole("button", { name: "Disable" }).click();
   await page.getByRole("button", { name: "Enable" }).waitFor();
   expect((await read<{ status: string }>(`/automations/${body.id}`)).status).toBe("disabled");
   await page.getByRole("button", { name: "Enable" }).click();
-  await page.getByRole("button", { name: "Pause" }).waitFor();
+  await page.getByRole("button", { name: "Disable" }).waitFor();
   expect((await read<{ status: string }>(`/automations/${body.id}`)).status).toBe(before);
 });
 
