@@ -37,6 +37,8 @@ type TextProps = {
   onInput?(value: string): void;
 };
 
+/** Beside fields for times. */
+export const OWN_TIME = "Times are those of this device.";
 /** Without it browsers let somebody type years of six digits, which are no time to the API. */
 const LAST_MINUTE = "9999-12-31T23:59";
 

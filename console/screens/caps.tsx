@@ -5,7 +5,7 @@ import { Badge, Card, Empty, Facts, Meter, Refusal, Screen, Skeleton, Tabs, Time
 import { Chart } from "../parts/chart.tsx";
 import { Diff } from "../parts/diff.tsx";
 import { objectIn } from "../parts/editor.tsx";
-import { Area, Check, Dialog, Form, maybe, Text, textOf } from "../parts/form.tsx";
+import { Area, Check, Dialog, Form, maybe, OWN_TIME, Text, textOf } from "../parts/form.tsx";
 import { List } from "../parts/list.tsx";
 import { Table } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
@@ -572,6 +572,10 @@ function SetOverride({
         {now && <Check label="End the override that there is" name="clear" onChange={setEnds} />}
         {!ends && (
           <>
+            <p>
+              Recipients. A minimum or a maximum bounds what the policy decides. A fixed number holds whatever
+              the policy decides, and lets other than transactional mail go during a pause.
+            </p>
             <div class="fields-row">
               {LIMITS.map(({ name, label, of }) => (
                 <Text
@@ -589,7 +593,7 @@ function SetOverride({
               type="datetime-local"
               value={now?.until ? localMinute(now.until) : ""}
               isOptional
-              hint="Empty: for good."
+              hint={`Empty: for good. ${OWN_TIME}`}
             />
           </>
         )}

@@ -15,7 +15,7 @@ import {
   Tabs,
   Time,
 } from "../parts/bits.tsx";
-import { Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
+import { Confirm, Dialog, Do, Form, OWN_TIME, Text, textOf } from "../parts/form.tsx";
 import { Preview } from "../parts/preview.tsx";
 import { BASE, go } from "../place.ts";
 import { useConsole } from "../session.ts";
@@ -322,7 +322,7 @@ function Reschedule({
   return (
     <Dialog title="Reschedule" onClose={onClose}>
       <Form button="Reschedule" onSubmit={save}>
-        <Text label="Send at" name="at" type="datetime-local" hint="In the time of this computer." />
+        <Text label="Send at" name="at" type="datetime-local" hint={OWN_TIME} />
       </Form>
     </Dialog>
   );

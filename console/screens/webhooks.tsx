@@ -1,14 +1,26 @@
-import { useState } from "preact/hooks";
+import { useCallback, useState } from "preact/hooks";
 import { EVENT_TYPES } from "../../src/rules/webhook.ts";
 import { call, get } from "../call.ts";
-import { useChanges, useGet } from "../hooks.ts";
-import { Badge, Card, Code, Empty, Facts, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
-import { Check, Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
+import { useChanges, useGet, useReadingEvery } from "../hooks.ts";
+import {
+  Badge,
+  Card,
+  Code,
+  Empty,
+  Facts,
+  Refusal,
+  Screen,
+  Skeleton,
+  Tabs,
+  Time,
+  Told,
+} from "../parts/bits.tsx";
+import { Check, Confirm, Dialog, Do, Form, OWN_TIME, Text, textOf } from "../parts/form.tsx";
 import { isIn, List, type RowFilter } from "../parts/list.tsx";
 import type { Secret } from "../parts/once.tsx";
 import { BASE, go, refine, usePlace } from "../place.ts";
 import { useConsole, useMayManage } from "../session.ts";
-import { count, plain } from "../words.ts";
+import { count, counted, plain } from "../words.ts";
 
 type WebhookItem = {
   id: string;
@@ -39,6 +51,7 @@ type Attempt = {
 };
 type EventItem = { id: string; type: string; created_at: string; status: string };
 type WebhookEvent = EventItem & { payload: unknown };
+type Replayed = { events: number; has_more: boolean };
 type Signing = { id: string; signing_secret: string };
 
 export function WebhooksScreen() {
@@ -144,6 +157,9 @@ function shownOf({ signing_secret }: Signing): Secret {
 }
 
 type Asked = "edit" | "remove" | "rotate" | "replay" | null;
+/** Longer than an endpoint may take to answer. */
+const LOOKS_MAX = 20;
+const LOOK_MS = 1_000;
 
 export function WebhookScreen({ id }: { id: string }) {
   const { data, error, reload } = useGet<Webhook>(`v1/webhooks/${id}`);
@@ -154,6 +170,17 @@ export function WebhookScreen({ id }: { id: string }) {
   const close = () => ask(null);
   const path = `v1/webhooks/${id}`;
   const shown = query.get("tab") ?? "events";
+  const [told, tell] = useState<string | null>(null);
+  /** After a test event, of which no news come: how often its attempt was looked for. */
+  const [looks, setLooks] = useState<number | null>(null);
+  const look = useCallback(async () => setLooks((before) => (before ?? 0) + 1), []);
+  useReadingEvery(looks !== null && looks < LOOKS_MAX ? LOOK_MS : null, look);
+  const test = async () => {
+    await call("POST", `${path}/test`);
+    refine({ tab: "attempts" });
+    setLooks(0);
+    await reload();
+  };
   const isOn = data?.status === "enabled";
   const turn = () => call("PATCH", path, { status: isOn ? "disabled" : "enabled" }).then(reload);
   const remove = async () => {
@@ -174,7 +201,7 @@ export function WebhookScreen({ id }: { id: string }) {
         data &&
         mayManage && (
           <>
-            <Do name="Send a test event" isPrimary act={() => call("POST", `${path}/test`).then(reload)} />
+            <Do name="Send a test event" isPrimary act={test} />
             <button type="button" onClick={() => ask("replay")}>
               Replay
             </button>
@@ -194,6 +221,7 @@ export function WebhookScreen({ id }: { id: string }) {
     >
       <Refusal error={error} />
       {!data && !error && <Skeleton />}
+      <Told words={told} />
       {data && (
         <div class="columns">
           <div>
@@ -207,7 +235,7 @@ export function WebhookScreen({ id }: { id: string }) {
               onChoose={(tab) => refine({ tab })}
             />
             {shown === "attempts" ? (
-              <Attempts path={path} rowFilters={ATTEMPT_FILTERS} />
+              <Attempts path={path} rowFilters={ATTEMPT_FILTERS} refreshed={looks} />
             ) : (
               <Events path={path} mayManage={mayManage} />
             )}
@@ -216,7 +244,7 @@ export function WebhookScreen({ id }: { id: string }) {
         </div>
       )}
       {asked === "edit" && data && <Edit webhook={data} onDone={reload} onClose={close} />}
-      {asked === "replay" && <Replay path={path} onDone={reload} onClose={close} />}
+      {asked === "replay" && <Replay path={path} onDone={reload} onClose={close} tell={tell} />}
       {asked === "remove" && (
         <Confirm title="Remove this webhook?" button="Remove" onConfirm={remove} onClose={close}>
           It gets no more events, and its history is deleted.
@@ -353,12 +381,21 @@ function answerOf(status: number): "taken" | "refused" | "none" {
   return status >= 200 && status < 300 ? "taken" : "refused";
 }
 
-function Attempts({ path, rowFilters = [] }: { path: string; rowFilters?: readonly RowFilter<Attempt>[] }) {
+function Attempts({
+  path,
+  rowFilters = [],
+  refreshed,
+}: {
+  path: string;
+  rowFilters?: readonly RowFilter<Attempt>[];
+  refreshed?: unknown;
+}) {
   return (
     <List<Attempt>
       label="attempts"
       path={`${path}/attempts`}
       rowFilters={rowFilters}
+      refreshed={refreshed}
       columns={[
         {
           name: "Answer",
@@ -454,21 +491,37 @@ function inWords(events: readonly string[]): string {
   return events.length === 0 ? "all" : [...events].sort().join(", ");
 }
 
-function Replay({ path, onDone, onClose }: { path: string; onDone(): Promise<unknown>; onClose(): void }) {
+function Replay({
+  path,
+  onDone,
+  onClose,
+  tell,
+}: {
+  path: string;
+  onDone(): Promise<unknown>;
+  onClose(): void;
+  tell(words: string): void;
+}) {
   const replay = async (fields: FormData) => {
     const [since, until] = ["since", "until"].map((name) => textOf(fields, name));
     const span = {
       ...(since && { since: new Date(since).toISOString() }),
       ...(until && { until: new Date(until).toISOString() }),
     };
-    await call("POST", `${path}/replay`, since || until ? span : { failed: true });
+    const isSpan = Boolean(since || until);
+    const { events, has_more } = await call<Replayed>(
+      ...(["POST", `${path}/replay`, isSpan ? span : { failed: true }] as const),
+    );
+    tell(
+      `${isSpan ? "Up to " : ""}${counted(events, "event is", "events are")} sent again.${has_more ? " Others that failed remain: replay again." : ""}`,
+    );
     await onDone();
     onClose();
   };
   return (
     <Dialog title="Replay events" onClose={onClose}>
       <Form button="Send again" onSubmit={replay}>
-        <p>Without times, all events that failed are sent again.</p>
+        <p>Without times, all events that failed are sent again. {OWN_TIME}</p>
         <div class="fields-row">
           <Text label="Since" name="since" type="datetime-local" isOptional />
           <Text label="Until" name="until" type="datetime-local" isOptional />

@@ -28,6 +28,11 @@ inChromium("the attempts show the endpoint's answers, and a replay arrives under
   await page.getByRole("button", { name: "I have stored it" }).click();
   await page.getByRole("button", { name: "Send a test event" }).click();
   await receiver.until(({ heard }) => heard.length === 1);
+  await page
+    .getByRole("row")
+    .filter({ hasText: "webhook.test" })
+    .getByText("200")
+    .waitFor({ timeout: 12_000 });
 
   // it is not tried again by itself meanwhile, however long the page takes
   receiver.answerWith = (_, response) =>
@@ -51,5 +56,8 @@ inChromium("the attempts show the endpoint's answers, and a replay arrives under
   expect(second?.headers["webhook-id"]).toBe(first?.headers["webhook-id"]);
   expect(second?.body).toBe(first?.body);
   await row.getByText("Success").waitFor();
+  await page.getByRole("button", { name: "Replay" }).first().click();
+  await page.getByRole("dialog").getByRole("button", { name: "Send again" }).click();
+  await page.getByRole("status").getByText("0 events are sent again.").waitFor();
   expect(chromium.complaints).toEqual([]);
 });
