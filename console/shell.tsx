@@ -167,6 +167,9 @@ function Foot({ session: { account }, signOut }: Console) {
       <a class="account" href={`${BASE}/profile`} title={account.email}>
         {account.email}
       </a>
+      <a class="account" href="/docs">
+        Guides and reference
+      </a>
       <div class="buttons">
         <button type="button" class="small" onClick={turn}>
           {capital(chosen)} theme

@@ -100,6 +100,15 @@ export function FirstEmail() {
           <code>YOUR_API_KEY</code>.
         </p>
       )}
+      {!session.development && (
+        <p>
+          Put an address of one of your <a href={`${BASE}/domains`}>domains</a> in place of{" "}
+          <code>demo@example.com</code>: mail from other domains is refused.
+        </p>
+      )}
+      <p>
+        Without a terminal: write a <a href={`${BASE}/templates`}>template</a>, and send a test of it.
+      </p>
     </Empty>
   );
 }
