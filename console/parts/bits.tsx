@@ -226,6 +226,13 @@ export function Tabs({
   onChoose(id: string): void;
 }) {
   const list = useRef<HTMLDivElement>(null);
+  // on narrow screens the row scrolls, and the page itself stays where it is
+  useEffect(() => {
+    const [row, tab] = [list.current, list.current?.querySelector('[aria-selected="true"]')];
+    if (!row || !tab) return;
+    const [around, own] = [row.getBoundingClientRect(), tab.getBoundingClientRect()];
+    row.scrollLeft += Math.max(0, own.right - around.right) + Math.min(0, own.left - around.left);
+  }, [chosen]);
   const move = (event: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;

@@ -125,8 +125,8 @@ export function DomainScreen({ id }: { id: string }) {
       {!data && !error && <Skeleton />}
       {data && data.status !== "verified" && (
         <p class="banner">
-          Publish these records where the DNS of {data.name} is kept. They are checked again every now and
-          then.
+          Publish these records where the DNS of {data.name} is kept. Until they are found they are looked up
+          every hour.
         </p>
       )}
       {data && (
@@ -168,7 +168,7 @@ export function DomainScreen({ id }: { id: string }) {
           onConfirm={remove}
           onClose={() => setRemoving(false)}
         >
-          Its keys are deleted, and the workspace writes from it no longer.
+          Its DKIM keys are deleted, and the workspace writes from it no longer.
         </Confirm>
       )}
     </Screen>

@@ -183,8 +183,16 @@ function UnderOne({ name, changes, figures, isAlone }: Outcome & { isAlone: bool
             columns={[
               { name: "Day", numeric: true, cell: ({ bin }) => Math.floor(bin / BINS_PER_DAY) },
               { name: "Cap", numeric: true, cell: ({ capDay }) => count(capDay) },
-              { name: "Level", cell: ({ level }) => capital(level) },
-              { name: "Why", cell: ({ reason }) => reason },
+              {
+                name: "Level",
+                cell: ({ level, reason }) => (
+                  <>
+                    {capital(level)}
+                    <span class="narrow small-text">{reason}</span>
+                  </>
+                ),
+              },
+              { name: "Why", wide: true, cell: ({ reason }) => reason },
             ]}
           />
         )}

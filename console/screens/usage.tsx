@@ -54,6 +54,11 @@ const COLUMNS: readonly Column<Month>[] = [
   },
 ];
 
+/** As every list is. */
+function newestFirst(months: readonly Month[]): Month[] {
+  return [...months].sort((one, other) => (one.month < other.month ? 1 : -1));
+}
+
 export function UsageScreen() {
   const { data, error } = useGet<Usage>("usage");
   return (
@@ -76,7 +81,7 @@ export function UsageScreen() {
               label="months"
               filters={FILTERS}
               columns={COLUMNS}
-              rows={data.months}
+              rows={newestFirst(data.months)}
               keyOf={({ month }) => month}
             />
           )}

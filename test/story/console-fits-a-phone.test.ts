@@ -38,6 +38,16 @@ inChromium("with a subject from right to left, which is cut at its end, and a ro
   await page.getByRole("button", { name: `Remove ${email}` }).waitFor();
 });
 
+inChromium("with the tab that is shown, 240 wide", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id, "owner", { width: 240 });
+  await page.goto(`${engine.consoleUrl}/console/caps?tab=policy`);
+  const tab = page.getByRole("tab", { name: "Policy" });
+  await tab.waitFor();
+  const [row, shown] = [page.getByRole("tablist", { name: "Caps" }), await tab.boundingBox()];
+  expect(endOf(shown)).toBeLessThanOrEqual(endOf(await row.boundingBox()) + 1);
+});
+
 inChromium("with the evidence of a suppression", async () => {
   const { engine, workspace, chromium } = scene;
   const evidence = "550 5.1.1 no such user";
