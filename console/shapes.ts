@@ -26,6 +26,7 @@ export type Email = EmailItem & {
   html: string | null;
   text: string | null;
   headers: Record<string, string> | null;
+  stream: string;
   tags: { name: string; value: string }[];
   events: EmailEvent[];
   delivery_attempts: Record<string, unknown>[];

@@ -19,8 +19,8 @@ import { Confirm, Dialog, Do, Form, OWN_TIME, Text, textOf } from "../parts/form
 import { Preview } from "../parts/preview.tsx";
 import { BASE, go } from "../place.ts";
 import { useConsole } from "../session.ts";
-import type { Email } from "../shapes.ts";
-import { capital, fullTime, plain } from "../words.ts";
+import type { Email, ListOf } from "../shapes.ts";
+import { bytes, capital, fullTime, plain } from "../words.ts";
 
 type Why = { status: string; sentence: string; earliest_at: string | null };
 type Attempt = {
@@ -34,6 +34,7 @@ type Attempt = {
   reply: string | null;
   duration_ms: number | null;
 };
+type Attached = { id: string; filename: string; size: number; download_url: string };
 type Asked = "cancel" | "reschedule" | "again" | null;
 
 export function EmailScreen({ id }: { id: string }) {
@@ -222,6 +223,7 @@ function connectionOf({ host, ip, tls, tls_verified, phase, duration_ms }: Attem
 
 function Details({ email }: { email: Email }) {
   const { session } = useConsole();
+  const { data: attached } = useGet<ListOf<Attached>>(`v1/emails/${email.id}/attachments?limit=100`);
   return (
     <Card title="Details">
       <Facts
@@ -232,6 +234,8 @@ function Details({ email }: { email: Email }) {
           ["Bcc", email.bcc.join(", ")],
           ["Reply to", email.reply_to.join(", ")],
           ["Tags", email.tags.map(({ name, value }) => `${name}: ${value}`).join(", ")],
+          ["Attachments", attached && attached.data.length > 0 && <Attachments of={attached.data} />],
+          ["Stream", email.stream],
           ["Accepted", fullTime(email.created_at)],
           ["Scheduled for", email.scheduled_at && fullTime(email.scheduled_at)],
           ["Sent", email.sent_at && fullTime(email.sent_at)],
@@ -247,6 +251,21 @@ function Details({ email }: { email: Email }) {
         text={`curl ${session.base_url}/api/v1/emails/${email.id} -H 'Authorization: Bearer ${session.demo_key ?? "YOUR_API_KEY"}'`}
       />
     </Card>
+  );
+}
+
+function Attachments({ of }: { of: readonly Attached[] }) {
+  return (
+    <>
+      {of.map(({ id, filename, size, download_url }) => (
+        <div key={id}>
+          <a href={download_url} download>
+            {filename}
+          </a>{" "}
+          <span class="muted">{bytes(size)}</span>
+        </div>
+      ))}
+    </>
   );
 }
 

@@ -71,6 +71,15 @@ inChromium("the source has the signature and the mark that its receiver got, onc
   await page.getByRole("tab", { name: "Raw" }).click();
   await page.getByText("the date is set and the signature added when it leaves").waitFor();
 
+  const carrying = await send(own, {
+    attachments: [{ filename: "invoice.txt", content: Buffer.from("Total: 12").toString("base64") }],
+  });
+  await open(page, carrying);
+  await page.getByText("transactional", { exact: true }).waitFor();
+  const link = await page.getByRole("link", { name: "invoice.txt" }).getAttribute("href");
+  const there = `${engine.url}${new URL(link as string).pathname}`;
+  expect(await (await fetch(there)).text()).toBe("Total: 12");
+
   const sent = await send(own, { subject: "Once" });
   await comesTo("delivered", own, sent);
   let asked = 0;
