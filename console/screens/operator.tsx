@@ -3,9 +3,10 @@ import { call, inquire } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Host, Refusal, Screen, Skeleton, Tabs, Time, Told } from "../parts/bits.tsx";
 import { Dialog, Do, Form, maybe, Text, textOf } from "../parts/form.tsx";
-import { List, ShortList } from "../parts/list.tsx";
+import { isIn, List, type RowFilter, ShortList } from "../parts/list.tsx";
 import { type Column, Table } from "../parts/table.tsx";
-import { refine, usePlace } from "../place.ts";
+import { BASE, refine, usePlace, WORKSPACE } from "../place.ts";
+import { useConsole } from "../session.ts";
 import { capital, count } from "../words.ts";
 import { Changes } from "./audit.tsx";
 import {
@@ -153,7 +154,44 @@ function Suspension({ of, onDone, onClose }: { of: WorkspaceItem; onDone(): void
   );
 }
 
+const FOUND_FILTERS: readonly RowFilter<Found>[] = [
+  { name: "workspace_name", label: "Workspace", holds: ({ workspace }, value) => isIn(value, workspace) },
+];
+
+/** Whose workspaces these are may open the e-mail there. */
+function foundColumns(own: ReadonlySet<string>): Column<Found>[] {
+  return [
+    { name: "Workspace", cell: ({ workspace }) => workspace, csv: ({ workspace }) => workspace },
+    { name: "Status", cell: ({ status }) => <Badge state={status} />, csv: ({ status }) => status },
+    {
+      name: "Reason",
+      cell: ({ reason }) => <span class="reply">{reason}</span>,
+      csv: ({ reason }) => reason,
+    },
+    {
+      name: "Id",
+      wide: true,
+      cell: ({ id, workspace_id }) =>
+        own.has(workspace_id) ? (
+          <a href={`${BASE}/emails/${id}?${new URLSearchParams({ [WORKSPACE]: workspace_id })}`}>
+            <code>{id}</code>
+          </a>
+        ) : (
+          <code>{id}</code>
+        ),
+      csv: ({ id }) => id,
+    },
+    {
+      name: "Accepted",
+      numeric: true,
+      cell: ({ created_at }) => <Time at={created_at} />,
+      csv: ({ created_at }) => created_at,
+    },
+  ];
+}
+
 function Find() {
+  const { session } = useConsole();
   const [found, setFound] = useState<Found[] | null>(null);
   const find = async (fields: FormData) => {
     setFound((await inquire<{ data: Found[] }>("operator/find", { what: textOf(fields, "what") })).data);
@@ -169,17 +207,12 @@ function Find() {
       </Form>
       {found?.length === 0 && <p class="banner">No e-mail has this id.</p>}
       {found && found.length > 0 && (
-        <Table
-          label="Found mail"
+        <ShortList
+          label="e-mails"
+          filters={FOUND_FILTERS}
           rows={found}
           keyOf={({ id }) => id}
-          columns={[
-            { name: "Workspace", cell: ({ workspace }) => workspace },
-            { name: "Status", cell: ({ status }) => <Badge state={status} /> },
-            { name: "Reason", cell: ({ reason }) => <span class="reply">{reason}</span> },
-            { name: "Id", wide: true, cell: ({ id }) => <code>{id}</code> },
-            { name: "Accepted", numeric: true, cell: ({ created_at }) => <Time at={created_at} /> },
-          ]}
+          columns={foundColumns(new Set(session.workspaces.map(({ id }) => id)))}
         />
       )}
     </Card>

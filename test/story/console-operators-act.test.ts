@@ -76,6 +76,12 @@ inChromium("deferred mail to a destination is bounced, and found by its Message-
   await page.getByLabel("Message-ID or id").fill(`<${body.id}@example.com>`);
   await page.getByRole("button", { name: "Find" }).click();
   await page.locator("tbody tr").filter({ hasText: body.id }).getByText("Bounced", { exact: true }).waitFor();
+  await page.getByLabel("Workspace", { exact: true }).fill("no such name");
+  await page.getByLabel("Workspace", { exact: true }).press("Enter");
+  await page.getByRole("heading", { name: "No e-mails match this filter" }).waitFor();
+  await page.getByRole("button", { name: "Remove the filter" }).click();
+  await page.getByRole("link", { name: body.id }).click();
+  await page.getByText("it has closed").first().waitFor();
   expect(chromium.complaints).toEqual([]);
 });
 
