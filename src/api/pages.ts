@@ -86,12 +86,12 @@ async function confirm(parts: PageParts, exchange: Exchange): Promise<Answer> {
     askedAt,
     visitor: visitorOf(parts, exchange),
   });
-  if (verdict.kind === "changed")
+  if (verdict.kind === "changed" || verdict.kind === "known")
     return page(200, { title: "Thank you", text: "Your subscription is confirmed." });
   return page(410, {
     title: "This link no longer works",
     text:
-      "It was used before, a newer e-mail replaced it, or it is more than 7 days old. " +
+      "A newer e-mail replaced it, it is more than 7 days old, or you have unsubscribed since. " +
       "If you have confirmed already, there is nothing more to do. Otherwise please sign up again.",
   });
 }

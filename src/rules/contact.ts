@@ -107,7 +107,7 @@ export type ChangeContext = {
 export type ChangedContact =
   | { kind: "changed"; contact: Contact; asks: boolean }
   | { kind: "no contact" }
-  /** It was there already, and only a new one was asked for. */
+  /** It was there already, and only a new one was asked for; or it has confirmed by this link before. */
   | { kind: "known" }
   /** A limit that only the whole contact can break. */
   | { kind: "too much"; field: "properties" | "tags"; message: string }
@@ -287,7 +287,10 @@ function confirm(
   setting: ChangeContext,
 ): ChangedContact {
   const { confirmation, contact } = held;
-  const isOpen = confirmation?.isOpen && confirmation.askedAt.getTime() === askedAt;
+  const isNewest = confirmation?.askedAt.getTime() === askedAt;
+  // a second press of the button is told what the first was
+  if (isNewest && !confirmation.isOpen && contact.status === "subscribed") return { kind: "known" };
+  const isOpen = isNewest && confirmation.isOpen;
   if (!isOpen || setting.now.getTime() > askedAt + CONFIRM_WITHIN_MS) return { kind: "not open" };
   contact.status = "subscribed";
   close(held);
