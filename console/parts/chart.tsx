@@ -1,6 +1,6 @@
 /** Charts of time. What they show is also there in words for readers. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { count } from "../words.ts";
+import { count, dayName } from "../words.ts";
 import type { Series } from "./plot.ts";
 
 export type { Series };
@@ -41,15 +41,21 @@ export function Chart({
       erase();
     };
   }, [days, series, most]);
+  // the last value of each stands above the chart, where it would be taken for a sum
+  const ends = new Set(series.map(({ values }) => lastOf(values)).filter((at) => at !== -1));
+  const [end = -1] = ends;
+  const dayOf = (at: number) => dayName(new Date(days[at] ?? 0));
   return (
     <figure class="chart">
       <figcaption>
         <strong>{title}</strong>
+        {ends.size === 1 && <span>{dayOf(end)}:</span>}
         {series.map(({ name, colour, values, isDashed }) => (
           <span key={name} class="key">
             <i class={`c${colour} ${isDashed ? "dashed" : ""}`} />
             {name}
             {values.length > 0 && <b>{sayLast(values, unit)}</b>}
+            {ends.size > 1 && lastOf(values) !== -1 && `on ${dayOf(lastOf(values))}`}
           </span>
         ))}
       </figcaption>
@@ -59,8 +65,13 @@ export function Chart({
   );
 }
 
+/** Where the last value is; -1: there is none. */
+function lastOf(values: readonly (number | null)[]): number {
+  return values.findLastIndex((value) => value !== null);
+}
+
 function sayLast(values: readonly (number | null)[], unit: string): string {
-  const last = values.findLast((value) => value !== null);
+  const last = values[lastOf(values)];
   return last === undefined || last === null ? "" : `${count(last)}${unit}`;
 }
 

@@ -54,6 +54,11 @@ inChromium("the overview names what it counts, and the next step of the caps", a
   const chart = page.getByRole("img", {
     name: /^Recipients per day .*last: Accepted 1,002, First attempts 1,000/,
   });
+  await page
+    .locator("figcaption")
+    .first()
+    .getByText(/^\d+ \w{3}:$/)
+    .waitFor();
   // of the days before any were counted it is not known
   await chart.hover();
   await chart.getByText("Accepted: –").waitFor();
