@@ -1,6 +1,7 @@
 /**
  * Sockets whose other sides may all speak at once, and at length. What has come is taken from the system
- * only when what came before has been read, and it is read in pieces, each when its turn has come.
+ * only when what came before has been read, and it is read in pieces, each when its turn has come: also
+ * after the server has paused the socket, which it does while a body or an answer waits for somebody.
  */
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
@@ -24,11 +25,14 @@ function readInTurns(socket: Socket): void {
   const waiting: (Buffer | null)[] = [];
   let isPushing = false;
   const pushWaiting = async (): Promise<void> => {
+    if (isPushing) return;
     isPushing = true;
-    for (let piece = waiting.shift(); piece !== undefined; piece = waiting.shift()) {
+    // what a paused socket is given would be read in one go once it goes on
+    while (waiting.length > 0 && !socket.isPaused()) {
       const late = turnIfLate();
       if (late) await late;
-      if (!socket.destroyed) push(piece);
+      if (socket.destroyed) waiting.length = 0;
+      else if (!socket.isPaused()) push(waiting.shift());
     }
     isPushing = false;
   };
@@ -37,11 +41,17 @@ function readInTurns(socket: Socket): void {
     else
       for (let from = 0; from < chunk.length; from += PIECE_BYTES)
         waiting.push(chunk.subarray(from, from + PIECE_BYTES));
-    if (!isPushing) void pushWaiting();
+    void pushWaiting();
     // the system is asked for more when somebody has read this
     return false;
   };
   socket._read = (size: number) => {
     if (waiting.length === 0) read(size);
   };
+  socket.on("resume", () => {
+    if (waiting.length === 0 || socket.isPaused()) return;
+    // to a socket that goes on, Node's server lets the system give more at once; this takes it back
+    socket.emit("pause");
+    void pushWaiting();
+  });
 }

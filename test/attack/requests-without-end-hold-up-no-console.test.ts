@@ -28,6 +28,8 @@ afterAll(async () => {
 
 const fill = (unit: string, bytes: number) => unit.repeat(Math.floor(bytes / unit.length));
 const GET = "GET /console/ HTTP/1.1\r\nHost: a\r\n";
+/** It is refused in a later turn. Until then Node's server pauses the connection, which has room for less. */
+const REFUSED = `POST /console/call/keys HTTP/1.1\r\nHost: a\r\nContent-Length: ${20 * KB}\r\n\r\n`;
 
 async function connected(count: number): Promise<Socket[]> {
   const sockets = Array.from({ length: count }, (_, n) => {
@@ -56,6 +58,11 @@ const POURED: Record<string, { connections: number; write: () => string }> = {
   "requests one behind the other": {
     connections: 1,
     write: () => `${fill(`${GET}\r\n`, 128 * KB)}${GET}Connection: close\r\n\r\n`,
+  },
+  "requests behind a body that nobody has read yet": {
+    connections: ADDRESSES,
+    write: () =>
+      `${REFUSED}${fill("a", 20 * KB)}${fill(`${GET}\r\n`, 60 * KB)}${GET}Connection: close\r\n\r\n`,
   },
   "header fields without end": {
     connections: ADDRESSES * EACH,
