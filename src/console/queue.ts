@@ -10,7 +10,8 @@ import { type ConsoleAnswer, deny } from "./refusal.ts";
 /** So many e-mails are counted, and no more. */
 const COUNTED_MAX = 100_000;
 
-export const DestinationName = Type.String({ minLength: 1, maxLength: 253 });
+/** Of spaces alone it would be no name, which stands for the smarthost's mail. */
+export const DestinationName = Type.String({ minLength: 1, maxLength: 253, pattern: "\\S" });
 /** null: what waits for no domain, but for the smarthost. Without it, all. */
 export const AnyDestination = Type.Object(
   { destination: Type.Optional(Type.Union([DestinationName, Type.Null()])) },

@@ -164,6 +164,9 @@ test("deferred mail is shown by its destination, retried and canceled", async ()
   expect((await browser.post("queue/retry", { destination: "Slow.example" })).body).toMatchObject({
     retried: 1,
   });
+  // no name is the smarthost's mail
+  for (const change of ["retry", "cancel"])
+    expect((await browser.post(`queue/${change}`, { destination: " " })).status).toBe(422);
   expect((await browser.post("queue/cancel", {})).body).toMatchObject({ canceled: 1 });
   expect((await browser.get(`emails/${body.id}/why`)).body).toMatchObject({ status: "canceled" });
 });
@@ -369,6 +372,10 @@ test("operators see all workspaces, hold destinations, set caps and find mail; o
   const hold = { destination, hours: 1, reason: "slow" };
   expect((await operator.post("operator/queue/suspend", hold)).status).toBe(200);
   expect((await operator.post("operator/queue/bounce", { destination })).status).toBe(422);
+  for (const change of ["suspend", "bounce"]) {
+    const nowhere = { destination: " ", reason: "slow" };
+    expect((await operator.post(`operator/queue/${change}`, nowhere)).status).toBe(422);
+  }
   await operator.post("operator/queue/bounce", { destination, reason: "closed" });
   const bounced = await operator.get<List<object>>("operator/audit?limit=1");
   expect(bounced.body.data).toMatchObject([{ detail: { destination, reason: "closed" } }]);
