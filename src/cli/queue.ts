@@ -79,7 +79,8 @@ export async function retry(
   options: RetryOptions,
 ): Promise<void> {
   const { sql, clock } = context;
-  const destination = text === undefined ? (options.domain ?? null) : await readDestination(context, text);
+  const named = text ?? options.domain;
+  const destination = named === undefined ? null : await readDestination(context, named);
   const chosen = { workspaceId: options.workspace ?? null, destination };
   const count = await retryDeferred(sql, chosen, new Date(clock.now()));
   say(options, { retried: count }, `${count} e-mails are due now.`);
@@ -116,9 +117,12 @@ export async function shards(
   say(options, { shards: open, each }, table(rows, head));
 }
 
-export async function cancel({ sql, clock }: Context, options: CancelOptions): Promise<void> {
-  const now = new Date(clock.now());
-  const count = await cancelDeferred(sql, options.workspace, options.domain ?? null, now);
+export async function cancel(context: Context, options: CancelOptions): Promise<void> {
+  const { workspace, domain } = options;
+  // an empty one, such as a variable that is not set, would stand for the smarthost's mail
+  const destination = domain === undefined ? null : await readDestination(context, domain);
+  const now = new Date(context.clock.now());
+  const count = await cancelDeferred(context.sql, workspace, destination, now);
   say(options, { canceled: count }, `${count} e-mails are canceled.`);
 }
 

@@ -71,6 +71,10 @@ test("deferred mail by destination, with the last reply; retried at once, or giv
   await stage.sink.ledger.replied("defer-452@full.example", 2);
   expect(stage.sink.ledger.repliesTo("defer-451@grey.example")).toHaveLength(2);
 
+  for (const change of ["retry", "cancel"]) {
+    const nowhere = await shell.postrider("queue", change, "--workspace", ws.id, "--domain", "");
+    expect(nowhere).toMatchObject({ status: 1, err: expect.stringContaining("neither a domain nor") });
+  }
   const stranger = await engine.workspace();
   expect(await shell.json("queue", "cancel", "--workspace", stranger.id)).toEqual({ canceled: 0 });
   expect(await shell.json("queue", "cancel", "--workspace", ws.id, "--domain", "grey.example")).toEqual({
