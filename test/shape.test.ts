@@ -29,7 +29,7 @@ const RANKS = [
     "names",
     "rules",
   ],
-  /* 1 */ ["redis", "record", "message", "smtp", "returnpath", "networks"],
+  /* 1 */ ["redis", "record", "message", "smtp", "returnpath", "networks", "connectioninturns"],
   /* 2 */ ["admission", "domain", "queue", "template", "suppression", "shaping"],
   /* 3 */ ["submit", "content", "outcome", "capacity", "audience", "transport", "webhooks"],
   /* 4 */ ["api", "automation", "console", "delivery", "inbound", "keeper", "submission"],
