@@ -19,6 +19,7 @@ const RANKS = [
     "address",
     "turn",
     "atonce",
+    "fairthread",
     "schemafault",
     "meter",
     "trace",

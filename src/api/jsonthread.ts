@@ -4,9 +4,8 @@
  */
 import { createHash } from "node:crypto";
 import { deserialize } from "node:v8";
-import { Worker } from "node:worker_threads";
 import { Unavailable } from "../admission/unavailable.ts";
-import { whenLate } from "../clock.ts";
+import { FairThread } from "../fairthread.ts";
 import { turnIfLate } from "../turn.ts";
 import { noteDecoded } from "./attachment.ts";
 import { giveSlabs } from "./bodymemory.ts";
@@ -21,9 +20,7 @@ import {
 } from "./jsonwork.ts";
 
 const WAIT_MS_MAX = 10_000;
-const HEAP_MB_MAX = 512;
-/** The compiled file, even when this one runs from the sources: a thread has no TypeScript loader. */
-const WORKER = new URL("../../dist/api/json-worker.js", import.meta.url);
+const THREAD = new URL("../../dist/api/json-worker.js", import.meta.url);
 
 export type Body = {
   chunks: Buffer[];
@@ -38,20 +35,15 @@ export type Body = {
 
 export type ParsedBody = { kind: "json"; value: Json; badItems: BadItems; digest(): string } | NotJson;
 
-type Job = { work: ParseWork; resolve(done: Done): void; reject(error: unknown): void };
-
 export class JsonParser {
-  readonly #waiting = new Map<string, Job[]>();
-  #running: Job | null = null;
-  #worker: Worker | null = null;
+  readonly #thread = new FairThread<ParseWork, Done, ParseMemory>(THREAD, isDone);
 
   constructor() {
-    // beforehand, since starting a thread holds up this one for 30 ms
-    this.#ready();
+    this.#thread.start();
   }
 
   parse(body: Body): ParsedBody | Promise<ParsedBody> {
-    if (body.size > MAIN_THREAD_BYTES_MAX) return this.#queue(body).then(takeOver);
+    if (body.size > MAIN_THREAD_BYTES_MAX) return this.#parseLarge(body).then(takeOver);
     const late = turnIfLate();
     if (!late) return parseHere(body);
     // the pieces go when the client does, who may have sent all of it
@@ -60,82 +52,23 @@ export class JsonParser {
   }
 
   async close(): Promise<void> {
-    await this.#worker?.terminate();
+    await this.#thread.close();
   }
 
-  async #queue({ chunks, workspaceId, reading, digestPrefix, onGone }: Body): Promise<Done> {
-    let job: Job | undefined;
-    const done = new Promise<Done>((resolve, reject) => {
-      job = { work: { chunks, reading, digestPrefix }, resolve, reject };
+  #parseLarge({ chunks, workspaceId, reading, digestPrefix, onGone }: Body): Promise<Done> {
+    return this.#thread.run({
+      workspaceId,
+      work: { chunks, reading, digestPrefix },
+      msMax: WAIT_MS_MAX,
+      late: () => new Unavailable("capacity", "a large body was not parsed in time"),
+      onGone: (drop) => onGone(() => drop(new Unavailable("capacity", "the client has gone"))),
     });
-    const giveUp = (why: string) => this.#giveUp(workspaceId, job as Job, new Unavailable("capacity", why));
-    const inTime = whenLate(WAIT_MS_MAX, () => {
-      giveUp("a large body was not parsed in time");
-      if (this.#running === job) this.#replaceThread();
-    });
-    // the parse is not interrupted: a new thread for each client that leaves would cost more
-    onGone(() => giveUp("the client has gone"));
-    const line = this.#waiting.get(workspaceId);
-    if (line) line.push(job as Job);
-    else this.#waiting.set(workspaceId, [job as Job]);
-    this.#next();
-    try {
-      return await done;
-    } finally {
-      inTime();
-    }
   }
+}
 
-  #next(): void {
-    const [first] = this.#waiting;
-    if (this.#running || !first) return;
-    const [workspaceId, line] = first;
-    const job = line.shift() as Job;
-    // to the end of the round
-    this.#waiting.delete(workspaceId);
-    if (line.length > 0) this.#waiting.set(workspaceId, line);
-    this.#running = job;
-    this.#ready().postMessage(job.work);
-  }
-
-  #ready(): Worker {
-    if (this.#worker) return this.#worker;
-    const worker = new Worker(WORKER, {
-      execArgv: [],
-      resourceLimits: { maxOldGenerationSizeMb: HEAP_MB_MAX },
-    });
-    worker.unref();
-    worker.on("message", (said: Done | ParseMemory) => {
-      if (said.kind === "memory") giveSlabs(said.slabs);
-      else this.#ended((job) => job.resolve(said));
-    });
-    worker.on("error", (error) => {
-      if (this.#worker === worker) this.#worker = null;
-      this.#ended((job) => job.reject(error));
-    });
-    this.#worker = worker;
-    return worker;
-  }
-
-  #ended(tell: (job: Job) => void): void {
-    const job = this.#running;
-    this.#running = null;
-    if (job) tell(job);
-    this.#next();
-  }
-
-  #replaceThread(): void {
-    this.#worker?.removeAllListeners().terminate();
-    this.#worker = null;
-    this.#ended(() => {});
-  }
-
-  #giveUp(workspaceId: string, job: Job, error: Unavailable): void {
-    job.reject(error);
-    const left = this.#waiting.get(workspaceId)?.filter((one) => one !== job) ?? [];
-    if (left.length > 0) this.#waiting.set(workspaceId, left);
-    else this.#waiting.delete(workspaceId);
-  }
+function isDone(said: Done | ParseMemory): said is Done {
+  if (said.kind === "memory") giveSlabs(said.slabs);
+  return said.kind !== "memory";
 }
 
 function parseHere({ chunks, reading, digestPrefix }: Body): ParsedBody {

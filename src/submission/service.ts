@@ -45,7 +45,7 @@ export type SubmissionServiceParts = {
   room: MessageRoom;
   /** Logins that failed, by address. */
   failures: Flood;
-  read(message: MessageBytes, envelope: readonly string[]): Promise<SubmittedMail>;
+  read(workspaceId: string, message: MessageBytes, envelope: readonly string[]): Promise<SubmittedMail>;
   onAuthenticated(): void;
 };
 
@@ -219,7 +219,7 @@ export class SubmissionService implements SmtpService {
   async #submit(caller: Caller, message: MessageBytes, envelope: readonly string[]): Promise<SmtpAnswer> {
     const { read, door } = this.#parts;
     try {
-      const mail = await read(message, envelope);
+      const mail = await read(caller.workspaceId, message, envelope);
       const answer = await door.send(caller, mail);
       return answer.kind === "sent" ? ok(`250 2.0.0 Ok: queued as ${answer.id}`) : replyTo(answer);
     } catch (error) {

@@ -86,7 +86,7 @@ export async function openSubmission(
                 door,
                 room,
                 failures,
-                read: (message, envelope) => reader.read(message, envelope),
+                read: (...message) => reader.read(...message),
                 onAuthenticated: () => self.extend(LOGGED_IN_MS_MAX),
               }),
           );
