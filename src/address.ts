@@ -95,6 +95,14 @@ export function withoutDirectionMarks(text: string): string {
   return PRINTABLE_ASCII.test(text) ? text : text.replace(DIRECTION_MARKS, "");
 }
 
+/** Only where a word begins: from each of its characters on, 16,000 without a break took 250 ms. */
+const ADDRESS = /(?<![^\s<>()[\]"',;:/@])[^\s<>()[\]"',;:/@]+@[^\s<>()[\]"',;:/@]+/g;
+
+/** For the eyes of others than its sender: what receivers say may repeat an address. */
+export function withoutAddresses(text: string): string {
+  return text.replace(ADDRESS, "(address)");
+}
+
 /** RFC 5322 field names: printable ASCII without the colon. */
 export function headerNameOk(name: string): boolean {
   return /^[!-9;-~]{1,76}$/.test(name);

@@ -5,6 +5,7 @@
 import { Session } from "node:inspector/promises";
 import { setPriority } from "node:os";
 import pino, { type Logger } from "pino";
+import { withoutAddresses } from "../address.ts";
 import { checkServerBinary, packageOfBinary, WrongBinary } from "../api/binary.ts";
 import { codeOf, messageOf } from "../caught.ts";
 import { allowLargeHeaders, CONFIG_EXIT, ConfigError, loadConfig } from "../config.ts";
@@ -12,7 +13,6 @@ import { onParentGone, report } from "../embedded/parent.ts";
 import { isPortTaken } from "../embedded/port.ts";
 import { YIELDING } from "../priority.ts";
 import type { Role } from "../rules/roles.ts";
-import { withoutAddresses } from "./lifelog.ts";
 import type { Serving } from "./serve.ts";
 import { survive } from "./survive.ts";
 import { StoreUnreachable, UNREACHABLE_EXIT } from "./unreachable.ts";

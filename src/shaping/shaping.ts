@@ -7,6 +7,7 @@
  * provider's.
  */
 import { isIP } from "node:net";
+import { withoutAddresses } from "../address.ts";
 import { type Clock, DAY_MS } from "../clock.ts";
 import type { DestinationHold } from "../record/mail/destinations.ts";
 import { type Reply, troubleOf } from "../smtp/reply.ts";
@@ -181,7 +182,8 @@ export class Shaping {
     const isOfProvider = provider !== null && domain !== null && this.#shaper?.runs(provider, domain);
     const destination = isOfProvider ? provider : (domain ?? SMARTHOST);
     const until = (minutes: number) => new Date(this.#clock.now() + minutes * MINUTE_MS);
-    const reason = `${reply.text.slice(0, REASON_CHARS_MAX)}`;
+    // every workspace whose mail waits for it reads the reason
+    const reason = withoutAddresses(reply.text).slice(0, REASON_CHARS_MAX);
     const hold = { destination, reason, factor: 0 };
     if ("suspend_minutes" in rule.do)
       this.#holds.set({ ...hold, kind: "suspended", source: "", until: until(rule.do.suspend_minutes) });

@@ -18,9 +18,11 @@ const RULES: ShapingRules = {
 const STOP = replyOf("dot", 550, "550 5.7.1 stop it at once");
 
 let set: string[];
+let reasons: string[];
 let shaping: Shaping;
 beforeEach(() => {
   set = [];
+  reasons = [];
   shaping = new Shaping({
     holds: {
       isEmpty: true,
@@ -28,7 +30,10 @@ beforeEach(() => {
       suspensionOf: () => null,
       factorOf: () => 1,
       senderLimitOf: () => null,
-      set: ({ destination }) => set.push(destination),
+      set: ({ destination, reason }) => {
+        set.push(destination);
+        reasons.push(reason ?? "");
+      },
     },
     rooms: {
       enter: () => {
@@ -66,6 +71,11 @@ test("who names a host of the provider beside his own speaks for himself alone",
 test("who says that he is the provider's domain, but is not served by it, speaks for that domain alone", () => {
   hear(["mx.evil.test"], "mail.test");
   expect(set).toEqual(["mail.test"]);
+});
+
+test("the reason that others read names nobody whom the mail was for", () => {
+  hear(["mx.evil.test"], "evil.test", replyOf("rcpt", 550, "550 <ann@evil.test>: stop it (Bob.B@mail.test)"));
+  expect(reasons).toEqual(["550 <(address)>: stop it ((address))"]);
 });
 
 test("a smarthost's word about a recipient does not name another domain", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { withoutAddresses } from "../../src/process/lifelog.ts";
+import { withoutAddresses } from "../../src/address.ts";
 import { costOf } from "../rig/held.ts";
 
 test.each([
