@@ -2,7 +2,6 @@
  * The listener for reports: who may connect, how often, and which addresses are taken. Whatever is taken goes
  * to the intake; everything else is refused in the conversation.
  */
-import { createSecureContext } from "node:tls";
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { NewReport } from "../record/mail/reports.ts";
@@ -10,8 +9,9 @@ import type { ReturnPathKey } from "../returnpath.ts";
 import { networkOf } from "../rules/visitor.ts";
 import type { Certificate } from "../smtp/certificate.ts";
 import { Flood } from "../smtp/flood.ts";
+import { Handshakes, secureContextOf } from "../smtp/handshakes.ts";
 import { SmtpListener } from "../smtp/listener.ts";
-import { type SessionLimits, SmtpSession } from "../smtp/session.ts";
+import { type SessionLimits, SmtpSession, type SmtpSessionParts } from "../smtp/session.ts";
 import { ReportService, type ReportTarget } from "./session.ts";
 
 const CONNECTIONS_MAX = 500;
@@ -79,10 +79,13 @@ export class ReportListener {
   /** The port, when it listens. */
   listen(): Promise<number> {
     const { host, port, name, certificate, busy, onFault } = this.#parts;
-    const secureContext = createSecureContext(certificate);
+    const secureContext = secureContextOf(certificate);
+    const handshakes = new Handshakes();
     const limits = { ...LIMITS, ...this.#parts.limits };
     return this.#listener.listen(host, port, (socket, remote, onEnd) => {
-      const session = { name, secureContext, isSecure: false, limits, onFault, onEnd };
+      const secure: SmtpSessionParts["secure"] = (open, begun) =>
+        handshakes.begin(remote, open, secureContext, begun);
+      const session = { name, secure, isSecure: false, limits, onFault, onEnd };
       const service = new ReportService<To>({
         remote,
         keptBytesMax: KEPT_BYTES_MAX,

@@ -3,7 +3,7 @@
  * not verify it, as nobody verifies the certificates of MX hosts without DANE or MTA-STS; it keeps reports
  * from being read on their way.
  */
-import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
+import { generateKeyPairSync, type KeyPairKeyObjectResult, randomBytes, sign } from "node:crypto";
 import { DAY_MS } from "../clock.ts";
 
 const VALID_DAYS = 365;
@@ -23,10 +23,13 @@ export type CertificateOrder = {
   isAuthority?: boolean;
   /** Whose it is by; without one it is its own. */
   by?: { name: string; key: string };
+  /** Its keys; without them new ones of P-256. It must be by another then, who signs with such a key. */
+  keys?: KeyPairKeyObjectResult;
 };
 
-export function issue({ name, from, until, isAuthority = false, by }: CertificateOrder): Certificate {
-  const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
+export function issue(order: CertificateOrder): Certificate {
+  const { name, from, until, isAuthority = false, by } = order;
+  const { publicKey, privateKey } = order.keys ?? generateKeyPairSync("ec", { namedCurve: "prime256v1" });
   const algorithm = sequence(OID_ECDSA_SHA256);
   const alternative = sequence(tagged(0x82, Buffer.from(name)));
   const extensions = sequence(

@@ -10,7 +10,7 @@
  * feeds.
  */
 import type { Socket } from "node:net";
-import { type SecureContext, TLSSocket } from "node:tls";
+import type { TLSSocket } from "node:tls";
 import { whenLate } from "../clock.ts";
 import { MessageReader } from "./messagereader.ts";
 
@@ -71,7 +71,8 @@ export type SessionLimits = {
 
 export type SmtpSessionParts = {
   name: string;
-  secureContext: SecureContext;
+  /** `begun` gets the connection that is used from then on, when a handshake of the other side begins. */
+  secure(socket: Socket, begun: (secured: TLSSocket) => void): void;
   /** The connection speaks TLS from its first byte. */
   isSecure: boolean;
   limits: SessionLimits;
@@ -103,6 +104,8 @@ export class SmtpSession {
   readonly #service: SmtpService;
   #socket: Socket;
   #isSecure: boolean;
+  /** Nothing is said until TLS has begun. */
+  #isSecuring = false;
   #unread: Buffer = NOTHING;
   #piecesHeard = 0;
   /** Replies that leave together. */
@@ -123,14 +126,15 @@ export class SmtpSession {
 
   /** `serviceOf` makes the service of this connection. */
   constructor(socket: Socket, parts: SmtpSessionParts, serviceOf: (session: SmtpSession) => SmtpService) {
-    const { isSecure, secureContext, limits } = parts;
-    this.#socket = isSecure ? new TLSSocket(socket, { isServer: true, secureContext }) : socket;
+    const { isSecure, limits } = parts;
+    this.#socket = socket;
     this.#isSecure = isSecure;
     this.#parts = parts;
     this.#forgetEnd = this.#endIn(limits.sessionMsMax);
     this.#service = serviceOf(this);
-    if (isSecure) socket.on("error", () => this.#end());
-    this.#listen(this.#socket);
+    this.#watch(socket);
+    if (isSecure) this.#secure();
+    else this.#listen();
     this.#say(`220 ${parts.name} ESMTP`);
     this.#flush();
   }
@@ -160,7 +164,7 @@ export class SmtpSession {
     return whenLate(ms, () => this.finish("421 4.4.2 the session took too long"));
   }
 
-  #listen(socket: Socket): void {
+  #watch(socket: Socket): void {
     socket.setNoDelay(true);
     // a listener that is given to `setTimeout` hears of one silence only
     socket.setTimeout(this.#parts.limits.silenceMsMax).on("timeout", () => {
@@ -174,7 +178,10 @@ export class SmtpSession {
     });
     socket.on("error", () => this.#end());
     socket.on("close", () => this.#end());
-    socket.on("data", (chunk: Buffer) => {
+  }
+
+  #listen(): void {
+    this.#socket.on("data", (chunk: Buffer) => {
       if (this.#isOver) return;
       this.#piecesHeard++;
       this.#unread = this.#unread.length === 0 ? chunk : Buffer.concat([this.#unread, chunk]);
@@ -200,6 +207,7 @@ export class SmtpSession {
   }
 
   #flush(): void {
+    if (this.#isSecuring) return;
     if (this.#replies !== "" && this.#socket.writable) this.#socket.write(this.#replies, "latin1");
     this.#replies = "";
   }
@@ -332,17 +340,23 @@ export class SmtpSession {
   }
 
   #secure(): void {
-    const { secureContext } = this.#parts;
     const open = this.#socket;
     this.#flush();
     open.removeAllListeners("data");
-    open.removeAllListeners("timeout");
-    open.setTimeout(0);
-    this.#socket = new TLSSocket(open, { isServer: true, secureContext });
-    this.#isSecure = true;
     this.#hasGreeted = false;
     this.#reset();
-    this.#listen(this.#socket);
+    this.#isSecuring = true;
+    this.#parts.secure(open, (secured) => {
+      open.removeAllListeners("timeout");
+      open.setTimeout(0);
+      this.#isSecuring = false;
+      this.#isSecure = true;
+      this.#socket = secured;
+      this.#watch(secured);
+      if (this.#isOver) secured.destroy();
+      else this.#listen();
+      this.#flush();
+    });
   }
 
   #mail(rest: string): Deferrable<SmtpAnswer> {

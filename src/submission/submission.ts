@@ -2,13 +2,14 @@
  * The role that takes mail over SMTP from whoever has an API key, put together: ports, certificate, limits.
  */
 import { readFileSync } from "node:fs";
-import { createSecureContext, type SecureContext } from "node:tls";
+import type { SecureContext } from "node:tls";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config.ts";
 import { type Certificate, selfSigned } from "../smtp/certificate.ts";
 import { Flood } from "../smtp/flood.ts";
+import { Handshakes, secureContextOf } from "../smtp/handshakes.ts";
 import { SmtpListener } from "../smtp/listener.ts";
-import { type SessionLimits, SmtpSession } from "../smtp/session.ts";
+import { type SessionLimits, SmtpSession, type SmtpSessionParts } from "../smtp/session.ts";
 import { MailReader } from "./mailreader.ts";
 import { type MailDoor, type MessageRoom, SubmissionService } from "./service.ts";
 
@@ -70,16 +71,17 @@ export async function openSubmission(
   const limits = { ...LIMITS, ...parts.limits };
   const reader = new MailReader();
   const failures = new Flood(FAILED_LOGINS_MAX, FAILED_LOGINS_MS, () => clock.now());
+  const handshakes = new Handshakes();
   const listener = new SmtpListener(LISTENER_LIMITS, onFault);
   const listen = (port: number | null, isSecure: boolean) =>
     port === null
       ? null
       : listener.listen(host, port, (socket, remote, onEnd) => {
-          const { secureContext } = certificate;
-          const session = { name, secureContext, isSecure, limits, onFault, onEnd };
+          const secure: SmtpSessionParts["secure"] = (open, begun) =>
+            handshakes.begin(remote, open, certificate.secureContext, begun);
           return new SmtpSession(
             socket,
-            session,
+            { name, secure, isSecure, limits, onFault, onEnd },
             (self) =>
               new SubmissionService({
                 remote,
@@ -115,11 +117,11 @@ class CertificateInUse {
 
   constructor(read: () => Certificate, onFault: (error: unknown) => void) {
     let known = read();
-    this.secureContext = createSecureContext(known);
+    this.secureContext = secureContextOf(known);
     const look = () => {
       const found = read();
       if (found.cert === known.cert && found.key === known.key) return;
-      this.secureContext = createSecureContext(found);
+      this.secureContext = secureContextOf(found);
       known = found;
     };
     this.#timer = setInterval(() => {

@@ -1,4 +1,5 @@
 /** A certificate authority of a test's own, and certificates by it, by nobody or out of date. */
+import type { KeyPairKeyObjectResult } from "node:crypto";
 import { type Certificate, issue } from "../../src/smtp/certificate.ts";
 
 const DAY_MS = 86_400_000;
@@ -6,7 +7,7 @@ const DAY_MS = 86_400_000;
 export type Authority = {
   certificate: string;
   key: string;
-  certify(name: string, options?: { isExpired?: boolean }): Certificate;
+  certify(name: string, options?: { isExpired?: boolean; keys?: KeyPairKeyObjectResult }): Certificate;
 };
 
 export function openAuthority(name = "authority.test"): Authority {
@@ -15,12 +16,13 @@ export function openAuthority(name = "authority.test"): Authority {
   return {
     certificate: own.cert,
     key: own.key,
-    certify: (host, { isExpired = false } = {}) =>
+    certify: (host, { isExpired = false, keys } = {}) =>
       issue({
         name: host,
         from: now - 5 * DAY_MS,
         until: isExpired ? now - DAY_MS : now + DAY_MS,
         by: { name, key: own.key },
+        ...(keys && { keys }),
       }),
   };
 }

@@ -1,0 +1,90 @@
+/**
+ * Handshakes of TLS as a server. Each signs with the key of the certificate as soon as the bytes for it are
+ * there, which takes up to 7 ms. So few of one address are under way at once, and each begins in its turn. A
+ * connection on which none has begun takes no place from others.
+ */
+import { constants } from "node:crypto";
+import type { Socket } from "node:net";
+import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
+import { whenLate } from "../clock.ts";
+import { turnIfLate } from "../turn.ts";
+import type { Certificate } from "./certificate.ts";
+
+/** Of one address. Who holds back the last bytes of them makes us sign so often in one turn. */
+const UNDER_WAY_MAX = 5;
+const HANDSHAKE_MS_MAX = 10_000;
+
+/** Without a second handshake on the same connection: it would wait for no turn. */
+export function secureContextOf(certificate: Certificate): SecureContext {
+  return createSecureContext({ ...certificate, secureOptions: constants.SSL_OP_NO_RENEGOTIATION });
+}
+
+type Handshake = { remote: string; socket: Socket; begin(): TLSSocket };
+
+export class Handshakes {
+  readonly #underWay = new Map<string, number>();
+  readonly #waiting = new Map<string, Handshake[]>();
+
+  /** `begun` gets the connection that is used from then on: what is written to it waits for the handshake. */
+  begin(remote: string, socket: Socket, context: SecureContext, begun: (secured: TLSSocket) => void): void {
+    const begin = () => {
+      const secured = new TLSSocket(socket, { isServer: true, secureContext: context });
+      begun(secured);
+      return secured;
+    };
+    socket.once("readable", () => {
+      if (socket.readableLength > 0) this.#enter({ remote, socket, begin });
+      else socket.destroy(); // it has ended
+    });
+  }
+
+  #enter(handshake: Handshake): void {
+    const { remote } = handshake;
+    const underWay = this.#underWay.get(remote) ?? 0;
+    if (underWay < UNDER_WAY_MAX) {
+      this.#underWay.set(remote, underWay + 1);
+      void this.#run(handshake);
+      return;
+    }
+    const line = this.#waiting.get(remote);
+    if (line) line.push(handshake);
+    else this.#waiting.set(remote, [handshake]);
+  }
+
+  async #run({ remote, socket, begin }: Handshake): Promise<void> {
+    const late = turnIfLate();
+    if (late) await late;
+    if (socket.destroyed) {
+      this.#leave(remote);
+      return;
+    }
+    const secured = begin();
+    const drop = () => secured.destroy();
+    const cancelLate = whenLate(HANDSHAKE_MS_MAX, drop);
+    let isOver = false;
+    const over = () => {
+      if (isOver) return;
+      isOver = true;
+      cancelLate();
+      secured.off("end", drop);
+      this.#leave(remote);
+    };
+    secured.once("secure", over);
+    secured.once("close", over);
+    // of itself it would wait for what can come no more
+    secured.once("end", drop);
+  }
+
+  #leave(remote: string): void {
+    const line = this.#waiting.get(remote);
+    const next = line?.shift();
+    if (line?.length === 0) this.#waiting.delete(remote);
+    if (next) {
+      void this.#run(next);
+      return;
+    }
+    const left = (this.#underWay.get(remote) ?? 1) - 1;
+    if (left > 0) this.#underWay.set(remote, left);
+    else this.#underWay.delete(remote);
+  }
+}
