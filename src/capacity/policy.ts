@@ -387,7 +387,7 @@ export function growthAfter(
   const delivered = deliveredWithin(days, dayPlus(ended, 1 - policy.window_days), ended);
   if (delivered < policy.delivered_min)
     why.push(
-      `${delivered} e-mails were delivered in ${policy.window_days} days, growth needs ${policy.delivered_min}`,
+      `${delivered} of the ${policy.delivered_min} e-mails that growth needs were delivered in ${policy.window_days} days`,
     );
   why.push(...ailments(policy, days, ended));
   if (why.length > 0 || !counts) return stays(why);
