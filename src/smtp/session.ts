@@ -12,6 +12,7 @@
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { whenLate } from "../clock.ts";
+import { turnIfLate } from "../turn.ts";
 import { MessageReader } from "./messagereader.ts";
 
 export type SmtpAnswer = {
@@ -214,6 +215,12 @@ export class SmtpSession {
 
   #read(): void {
     while (!this.#isAnswering && !this.#isOver) {
+      // others may send as many commands at once
+      const late = this.#unread.length > 0 ? turnIfLate() : null;
+      if (late) {
+        this.#answerWhen(late.then(() => null));
+        break;
+      }
       const isRead = this.#message ? this.#readMessage() : this.#readCommand();
       if (!isRead) break;
     }
@@ -256,21 +263,26 @@ export class SmtpSession {
       this.#give(answer);
       return;
     }
-    this.#isAnswering = true;
-    answer
-      .catch((error: unknown) => {
+    this.#answerWhen(
+      answer.catch((error: unknown) => {
         this.#parts.onFault(error);
         return ok("451 4.3.0 an error occurred on our side, try again later");
-      })
-      .then((given) => {
-        this.#isAnswering = false;
-        if (this.#isOver) return;
-        this.#give(given);
-        if (this.#farewell !== null) this.close(this.#farewell);
-        if (this.#isOver) return;
-        this.#socket.resume();
-        this.#read(); // and says what it answered
-      });
+      }),
+    );
+  }
+
+  /** What comes meanwhile is read afterwards. null: it was only not its turn. */
+  #answerWhen(done: Promise<SmtpAnswer | null>): void {
+    this.#isAnswering = true;
+    void done.then((answer) => {
+      this.#isAnswering = false;
+      if (this.#isOver) return;
+      if (answer) this.#give(answer);
+      if (this.#farewell !== null) this.close(this.#farewell);
+      if (this.#isOver) return;
+      this.#socket.resume();
+      this.#read(); // and says what it answered
+    });
   }
 
   #give(answer: SmtpAnswer): void {

@@ -245,3 +245,18 @@ test("commands without end", async () => {
   };
   expect(await workedBy(process, pour, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
 });
+
+/** Some fewer than one address may have: those of other tests may still be ending. */
+const CONNECTIONS = 40;
+
+test("commands of many connections that come together", async () => {
+  const commands = `${"EHLO mx.example.net\r\n".repeat(900)}QUIT\r\n`;
+  const pour = async () => {
+    const clients = await Promise.all(
+      Array.from({ length: CONNECTIONS }, () => SmtpClient.open(process.inboundPort as number)),
+    );
+    for (const client of clients) client.write(commands);
+    for (const client of clients) while (!client.isClosed) await client.answer();
+  };
+  expect(await workedBy(process, pour, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
+});
