@@ -47,7 +47,8 @@ export class ConnectionInTurns extends Duplex {
 
   setTimeout(ms: number, onTimeout?: () => void): this {
     this.#socket.setTimeout(ms);
-    if (onTimeout) this.once("timeout", onTimeout);
+    if (onTimeout && ms === 0) this.off("timeout", onTimeout);
+    else if (onTimeout) this.once("timeout", onTimeout);
     return this;
   }
 
@@ -71,12 +72,19 @@ export class ConnectionInTurns extends Duplex {
     return this;
   }
 
+  /** Asked for by Node where a connection is not used again: without it, it would be left half open. */
+  destroySoon(): void {
+    if (this.writableFinished) this.destroy();
+    else this.once("finish", () => this.destroy()).end();
+  }
+
   override _read(): void {
     this.#socket.resume();
   }
 
   override _write(chunk: Buffer, _: BufferEncoding, done: (error?: Error | null) => void): void {
-    this.#socket.write(chunk, done);
+    // of a connection that was reset, which is known before that had its turn
+    this.#socket.write(chunk, (error) => done(error && (this.#socket.errored ?? error)));
   }
 
   override _final(done: () => void): void {
