@@ -1,7 +1,7 @@
 /**
  * Handshakes of TLS as a server. Each signs with the key of the certificate as soon as the bytes for it are
  * there, which takes up to 7 ms. So few of one address are under way at once, and each begins in its turn. A
- * connection on which none has begun takes no place from others.
+ * connection takes a place from others only once its first record is there.
  */
 import { constants } from "node:crypto";
 import type { Socket } from "node:net";
@@ -13,6 +13,10 @@ import type { Certificate } from "./certificate.ts";
 /** Of one address. Who holds back the last bytes of them makes us sign so often in one turn. */
 const UNDER_WAY_MAX = 5;
 const HANDSHAKE_MS_MAX = 10_000;
+/** Of the records of TLS (RFC 8446, 5.1). */
+const HANDSHAKE = 22;
+const RECORD_HEAD_BYTES = 5;
+const RECORD_BYTES_MAX = 16 * 1024;
 
 /** Without a second handshake on the same connection: it would wait for no turn. */
 export function secureContextOf(certificate: Certificate): SecureContext {
@@ -23,7 +27,7 @@ type Handshake = { remote: string; socket: Socket; begin(): TLSSocket };
 
 export class Handshakes {
   readonly #underWay = new Map<string, number>();
-  readonly #waiting = new Map<string, Handshake[]>();
+  readonly #waiting = new Map<string, Set<Handshake>>();
 
   /** `begun` gets the connection that is used from then on: what is written to it waits for the handshake. */
   begin(remote: string, socket: Socket, context: SecureContext, begun: (secured: TLSSocket) => void): void {
@@ -32,14 +36,21 @@ export class Handshakes {
       begun(secured);
       return secured;
     };
-    socket.once("readable", () => {
-      if (socket.readableLength > 0) this.#enter({ remote, socket, begin });
-      else socket.destroy(); // it has ended
-    });
+    const end = () => socket.destroy();
+    let hello = Buffer.alloc(0);
+    const look = () => {
+      for (let piece: Buffer | null = socket.read(); piece !== null; piece = socket.read())
+        hello = Buffer.concat([hello, piece]);
+      if (!isWhole(hello)) return;
+      socket.off("readable", look).off("end", end);
+      socket.unshift(hello);
+      this.#enter({ remote, socket, begin });
+    };
+    socket.on("readable", look).on("end", end);
   }
 
   #enter(handshake: Handshake): void {
-    const { remote } = handshake;
+    const { remote, socket } = handshake;
     const underWay = this.#underWay.get(remote) ?? 0;
     if (underWay < UNDER_WAY_MAX) {
       this.#underWay.set(remote, underWay + 1);
@@ -47,8 +58,10 @@ export class Handshakes {
       return;
     }
     const line = this.#waiting.get(remote);
-    if (line) line.push(handshake);
-    else this.#waiting.set(remote, [handshake]);
+    if (line) line.add(handshake);
+    else this.#waiting.set(remote, new Set([handshake]));
+    // who comes and goes while others are at it leaves nothing behind
+    socket.once("close", () => this.#forget(handshake));
   }
 
   async #run({ remote, socket, begin }: Handshake): Promise<void> {
@@ -76,10 +89,9 @@ export class Handshakes {
   }
 
   #leave(remote: string): void {
-    const line = this.#waiting.get(remote);
-    const next = line?.shift();
-    if (line?.length === 0) this.#waiting.delete(remote);
+    const [next] = this.#waiting.get(remote) ?? [];
     if (next) {
+      this.#forget(next);
       void this.#run(next);
       return;
     }
@@ -87,4 +99,17 @@ export class Handshakes {
     if (left > 0) this.#underWay.set(remote, left);
     else this.#underWay.delete(remote);
   }
+
+  #forget(handshake: Handshake): void {
+    const line = this.#waiting.get(handshake.remote);
+    line?.delete(handshake);
+    if (line?.size === 0) this.#waiting.delete(handshake.remote);
+  }
+}
+
+/** The first record of a handshake; what is none is refused by TLS itself. */
+function isWhole(hello: Buffer): boolean {
+  if (hello.length < RECORD_HEAD_BYTES) return false;
+  const bytes = hello.readUInt16BE(RECORD_HEAD_BYTES - 2);
+  return hello[0] !== HANDSHAKE || bytes > RECORD_BYTES_MAX || hello.length >= RECORD_HEAD_BYTES + bytes;
 }

@@ -3,6 +3,9 @@ import { createServer, type Server, type Socket } from "node:net";
 import { ownerOf } from "../rules/visitor.ts";
 import type { SmtpSession } from "./session.ts";
 
+/** A refused connection is there for so long, if the other side does not close it. */
+const REFUSED_MS = 1_000;
+
 export type ListenerLimits = { connectionsMax: number; connectionsEachMax: number };
 
 export type OpenSession = (socket: Socket, remote: string, onEnd: () => void) => SmtpSession;
@@ -50,7 +53,9 @@ export class SmtpListener {
     const others = this.#perAddress.get(remote) ?? 0;
     if (this.#sessions.size >= connectionsMax || others >= connectionsEachMax) {
       socket.on("error", () => {});
-      socket.end("421 4.7.0 too many connections\r\n");
+      // what it has sent is read, or its end would never come
+      socket.resume().end("421 4.7.0 too many connections\r\n");
+      setTimeout(() => socket.destroy(), REFUSED_MS).unref();
       return;
     }
     this.#perAddress.set(remote, others + 1);

@@ -125,8 +125,9 @@ test("of one address few are under way, and one that goes makes room for the nex
   const hello = await helloOf({});
   const sockets = await openAll(UNDER_WAY + 1);
   const [first, next] = [sockets[0], sockets.at(-1)] as [Socket, Socket];
-  for (const socket of sockets.slice(0, UNDER_WAY)) socket.write(hello.subarray(0, 10));
-  expect(await sent()).toMatch(/^250/);
+  const begun = sockets.slice(0, UNDER_WAY).map((socket) => once(socket, "data"));
+  for (const socket of sockets.slice(0, UNDER_WAY)) socket.write(hello);
+  await Promise.all(begun);
   let isAnswered = false;
   const answered = once(next, "data").then(() => {
     isAnswered = true;
@@ -136,6 +137,17 @@ test("of one address few are under way, and one that goes makes room for the nex
   expect(isAnswered).toBe(false);
   first.destroy();
   await answered;
+  for (const socket of sockets) socket.destroy();
+});
+
+test("a connection that has said half a hello takes no place from others", async () => {
+  const hello = await helloOf({});
+  const sockets = await openAll(2 * UNDER_WAY);
+  for (const socket of sockets.slice(1)) socket.write(hello.subarray(0, 10));
+  expect(await sent()).toMatch(/^250/);
+  const answered = once(sockets[0] as Socket, "data");
+  sockets[0]?.write(hello);
+  expect((await answered)[0][0]).toBe(HANDSHAKE);
   for (const socket of sockets) socket.destroy();
 });
 
