@@ -25,6 +25,8 @@ type Job<Work, Done> = {
   memory: readonly ArrayBuffer[];
   resolve(done: Done): void;
   reject(error: unknown): void;
+  /** Of work that the thread is at, also when nobody waits for it any more. */
+  cancelLate(): void;
 };
 
 export class FairThread<Work, Done, Other = never> {
@@ -48,26 +50,22 @@ export class FairThread<Work, Done, Other = never> {
     this.#ready();
   }
 
-  async run({ workspaceId, work, memory = [], msMax, late, onGone }: ThreadWork<Work>): Promise<Done> {
+  run({ workspaceId, work, memory = [], msMax, late, onGone }: ThreadWork<Work>): Promise<Done> {
     let job: Job<Work, Done> | undefined;
-    const done = new Promise<Done>((resolve, reject) => {
-      job = { work, memory, resolve, reject };
-    });
     const giveUp = (error: unknown) => this.#giveUp(workspaceId, job as Job<Work, Done>, error);
-    const inTime = whenLate(msMax, () => {
+    const cancelLate = whenLate(msMax, () => {
       giveUp(late());
       if (this.#running === job) this.#replaceThread();
+    });
+    const done = new Promise<Done>((resolve, reject) => {
+      job = { work, memory, resolve, reject, cancelLate };
     });
     onGone?.(giveUp);
     const line = this.#waiting.get(workspaceId);
     if (line) line.push(job as Job<Work, Done>);
     else this.#waiting.set(workspaceId, [job as Job<Work, Done>]);
     this.#next();
-    try {
-      return await done;
-    } finally {
-      inTime();
-    }
+    return done;
   }
 
   async close(): Promise<void> {
@@ -107,18 +105,24 @@ export class FairThread<Work, Done, Other = never> {
   #ended(tell: (job: Job<Work, Done>) => void): void {
     const job = this.#running;
     this.#running = null;
+    job?.cancelLate();
     if (job) tell(job);
     this.#next();
   }
 
   #replaceThread(): void {
-    this.#worker?.removeAllListeners().terminate();
+    // what it says until it has ended concerns nobody
+    this.#worker
+      ?.removeAllListeners()
+      .on("error", () => {})
+      .terminate();
     this.#worker = null;
     this.#ended(() => {});
   }
 
   #giveUp(workspaceId: string, job: Job<Work, Done>, error: unknown): void {
     job.reject(error);
+    if (job !== this.#running) job.cancelLate();
     const left = this.#waiting.get(workspaceId)?.filter((one) => one !== job) ?? [];
     if (left.length > 0) this.#waiting.set(workspaceId, left);
     else this.#waiting.delete(workspaceId);
