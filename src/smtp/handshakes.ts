@@ -1,7 +1,7 @@
 /**
  * Handshakes of TLS as a server. Each signs with the key of the certificate as soon as the bytes for it are
  * there, which takes up to 7 ms. So few of one address are under way at once, and each begins in its turn. A
- * connection takes a place from others only once its first record is there.
+ * connection on which none has begun takes no place from others.
  */
 import { constants } from "node:crypto";
 import type { Socket } from "node:net";
@@ -13,10 +13,6 @@ import type { Certificate } from "./certificate.ts";
 /** Of one address. Who holds back the last bytes of them makes us sign so often in one turn. */
 const UNDER_WAY_MAX = 5;
 const HANDSHAKE_MS_MAX = 10_000;
-/** Of the records of TLS (RFC 8446, 5.1). */
-const HANDSHAKE = 22;
-const RECORD_HEAD_BYTES = 5;
-const RECORD_BYTES_MAX = 16 * 1024;
 
 /** Without a second handshake on the same connection: it would wait for no turn. */
 export function secureContextOf(certificate: Certificate): SecureContext {
@@ -36,17 +32,10 @@ export class Handshakes {
       begun(secured);
       return secured;
     };
-    const end = () => socket.destroy();
-    let hello = Buffer.alloc(0);
-    const look = () => {
-      for (let piece: Buffer | null = socket.read(); piece !== null; piece = socket.read())
-        hello = Buffer.concat([hello, piece]);
-      if (!isWhole(hello)) return;
-      socket.off("readable", look).off("end", end);
-      socket.unshift(hello);
-      this.#enter({ remote, socket, begin });
-    };
-    socket.on("readable", look).on("end", end);
+    socket.once("readable", () => {
+      if (socket.readableLength > 0) this.#enter({ remote, socket, begin });
+      else socket.destroy(); // it has ended
+    });
   }
 
   #enter(handshake: Handshake): void {
@@ -105,11 +94,4 @@ export class Handshakes {
     line?.delete(handshake);
     if (line?.size === 0) this.#waiting.delete(handshake.remote);
   }
-}
-
-/** The first record of a handshake; what is none is refused by TLS itself. */
-function isWhole(hello: Buffer): boolean {
-  if (hello.length < RECORD_HEAD_BYTES) return false;
-  const bytes = hello.readUInt16BE(RECORD_HEAD_BYTES - 2);
-  return hello[0] !== HANDSHAKE || bytes > RECORD_BYTES_MAX || hello.length >= RECORD_HEAD_BYTES + bytes;
 }

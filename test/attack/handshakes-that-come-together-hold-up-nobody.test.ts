@@ -140,17 +140,6 @@ test("of one address few are under way, and one that goes makes room for the nex
   for (const socket of sockets) socket.destroy();
 });
 
-test("a connection that has said half a hello takes no place from others", async () => {
-  const hello = await helloOf({});
-  const sockets = await openAll(2 * UNDER_WAY);
-  for (const socket of sockets.slice(1)) socket.write(hello.subarray(0, 10));
-  expect(await sent()).toMatch(/^250/);
-  const answered = once(sockets[0] as Socket, "data");
-  sockets[0]?.write(hello);
-  expect((await answered)[0][0]).toBe(HANDSHAKE);
-  for (const socket of sockets) socket.destroy();
-});
-
 test("a connection that ends before TLS leaves its place at once", async () => {
   for (let round = 0; round < 2; round++) {
     const sockets = await openAll(CONNECTIONS, "127.0.200.1");
