@@ -189,6 +189,7 @@ test("a hostile reply takes no time", () => {
       const cost = costOf(() => verdictOn({ code: 550, status: null, text }), VERDICT_MS_MAX);
       expect(cost).toBeLessThan(VERDICT_MS_MAX);
     }),
-    { numRuns: 300 },
+    // words that need two bytes a letter, and that half of the phrases begin with
+    { numRuns: 300, examples: [[["mailbox ", "\u0301"]]] },
   );
 });
