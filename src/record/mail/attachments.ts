@@ -1,24 +1,26 @@
 /**
- * Attachments. Those of a request that are large or many are stored before their e-mails: in transactions of
- * their own, a piece at a time, so that neither 30 MB nor thousands of rows hold the event loop or are
- * written under locks. All are read back in pieces. Attachments that no e-mail uses in the end are deleted
- * with the retention of bodies, as all attachments are.
+ * Attachments. Those of a request that are large or many are stored before their e-mails, so that neither
+ * 30 MB nor thousands of rows hold the event loop or are written under locks. What is larger than a piece is
+ * written a piece at a time, each in a transaction of its own: the disk decides how fast, and no commit of
+ * others waits behind more than a few pieces. Attachments that no e-mail uses in the end are deleted with the
+ * retention of bodies, as all attachments are.
  */
 import { concatInTurns, turnIfLate } from "../../turn.ts";
 import { columns, plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { within } from "../db/groupcommit.ts";
-import { bytes, text, typed } from "../db/rowshape.ts";
+import { boolean, bytes, orNull, text, typed } from "../db/rowshape.ts";
 import type { AttachmentRef, NewAttachment } from "./emails.ts";
 
+/** Of one, as it is read, or of all that a request has. */
 const LARGE_BYTES = 256 * 1024;
-/** Of one statement. */
+/** Of one statement, and of one row. */
 const PIECE_BYTES = 384 * 1024;
 const PIECE_ROWS = 500;
 /** So many small ones of a request are written with its e-mails. */
 const WITH_EMAILS_MAX = 100;
 
-const pieceRow = { piece: bytes };
+const pieceRow = { piece: orNull(bytes) };
 type Piece = { workspaceId: string; key: AttachmentKey; from: number };
 /** All of them may take longer: a distant Postgres does not keep large mail from leaving. */
 const PIECE_MS_MAX = 10_000;
@@ -34,16 +36,25 @@ async function readAttachment(sql: Sql, workspaceId: string, key: AttachmentKey)
   return concatInTurns(pieces);
 }
 
-/** From this byte on, and no more than a piece. */
+/** From this byte on, where a piece begins. The version before kept all of it in one row. */
 export async function readPiece(sql: Sql, { workspaceId, key, from }: Piece): Promise<Buffer | null> {
   const piece = typed(sql, pieceRow)`
-    select substring(content from ${from + 1} for ${PIECE_BYTES}) as piece from attachment
-    where workspace_id = ${workspaceId} and hash = decode(${key.hash}, 'hex')`;
+    select coalesce(
+      substring(content from ${from + 1} for ${PIECE_BYTES}),
+      (select content from attachment
+       where workspace_id = ${workspaceId} and hash = decode(${hashOfPiece(key.hash, from)}, 'hex'))) as piece
+    from attachment where workspace_id = ${workspaceId} and hash = decode(${key.hash}, 'hex')`;
   const [row] = await within(piece, PIECE_MS_MAX);
   return row?.piece ?? null;
 }
 
 type AttachmentKey = Pick<AttachmentRef, "hash" | "bytes">;
+
+/** With its number behind it: longer than a hash, so that no contents have it. */
+function hashOfPiece(hash: string, from: number): string {
+  return hash + (from / PIECE_BYTES).toString(16).padStart(8, "0");
+}
+
 const keptRow = { hash: text, content: bytes };
 
 /** Those of an e-mail, in their order; null: it is kept no longer. Small ones come many at a time. */
@@ -99,16 +110,9 @@ export function partAhead(attachments: readonly NewAttachment[]): {
   ahead: readonly NewAttachment[];
   rest: NewAttachment[];
 } {
-  if (attachments.length > WITH_EMAILS_MAX) return { ahead: attachments, rest: [] };
-  return { ahead: attachments.filter(isLargeContent), rest: attachments.filter(isSmallContent) };
-}
-
-function isLargeContent({ content }: NewAttachment): boolean {
-  return content.byteLength > LARGE_BYTES;
-}
-
-function isSmallContent(one: NewAttachment): boolean {
-  return !isLargeContent(one);
+  const bytes = attachments.reduce((sum, one) => sum + contentBytes(one), 0);
+  const isMuch = attachments.length > WITH_EMAILS_MAX || bytes > LARGE_BYTES;
+  return isMuch ? { ahead: attachments, rest: [] } : { ahead: [], rest: [...attachments] };
 }
 
 function contentBytes({ content }: NewAttachment): number {
@@ -141,28 +145,52 @@ export async function keepAhead(sql: Sql, attachments: readonly NewAttachment[],
     const late = turnIfLate();
     if (late) await late;
     const each = [...new Map(piece.map((one) => [one.hash, one])).values()];
-    for (const statement of keepAttachments(sql, each.filter(isSmallContent), now)) await statement;
-    for (const large of each.filter(isLargeContent))
-      if (!(await isKept(sql, large, now))) await keep(sql, large, now);
+    const wholes = each.filter((one) => contentBytes(one) <= PIECE_BYTES);
+    for (const statement of keepAttachments(sql, wholes, now)) await statement;
+    for (const one of each.filter((one) => contentBytes(one) > PIECE_BYTES))
+      await keepInPieces(sql, one, now);
   }
 }
 
-async function isKept(sql: Sql, { workspaceId, hash }: NewAttachment, now: Date): Promise<boolean> {
-  const { count } = await sql`
-    update attachment set last_used_at = ${now}
-    where workspace_id = ${workspaceId} and hash = decode(${hash}, 'hex')`;
-  return count > 0;
+/** The whole comes last: where it is, all of its pieces are. */
+async function keepInPieces(sql: Sql, attachment: NewAttachment, now: Date): Promise<void> {
+  const { workspaceId, hash } = attachment;
+  const pieces = piecesOf(attachment);
+  if (await isKept(sql, [attachment, ...pieces], now)) return;
+  for (const piece of pieces) await insertAttachments(sql, [piece], now);
+  await sql`
+    insert into attachment (workspace_id, hash, content, last_used_at)
+    values (${workspaceId}, decode(${hash}, 'hex'), null, ${now})
+    on conflict (workspace_id, hash) do update set last_used_at = excluded.last_used_at`;
 }
 
-async function keep(sql: Sql, { workspaceId, hash, content }: NewAttachment, now: Date): Promise<void> {
-  await sql.begin(async (tx) => {
-    // it stays with its connection, empty
-    await tx`create temp table if not exists piece (n int, content bytea) on commit delete rows`;
-    for (let at = 0; at < content.byteLength; at += PIECE_BYTES)
-      await tx`insert into piece values (${at}, decode(${content.toString("base64", at, at + PIECE_BYTES)}, 'base64'))`;
-    await tx`
-      insert into attachment (workspace_id, hash, content, last_used_at)
-      select ${workspaceId}, decode(${hash}, 'hex'), string_agg(content, '' order by n), ${now} from piece
-      on conflict (workspace_id, hash) do update set last_used_at = excluded.last_used_at`;
-  });
+function piecesOf({ workspaceId, hash, content }: NewAttachment): NewAttachment[] {
+  const pieces: NewAttachment[] = [];
+  for (let from = 0; from < content.byteLength; from += PIECE_BYTES) {
+    const piece = content.subarray(from, from + PIECE_BYTES);
+    pieces.push({ workspaceId, hash: hashOfPiece(hash, from), content: piece });
+  }
+  return pieces;
+}
+
+const keptWhole = { is_whole: boolean };
+
+/** All of it, or the whole in one row. What was there is in use again. */
+async function isKept(
+  sql: Sql,
+  [whole, ...pieces]: readonly [NewAttachment, ...NewAttachment[]],
+  now: Date,
+): Promise<boolean> {
+  const hashes = [whole, ...pieces].map(({ hash }) => hash);
+  const kept = await typed(sql, keptWhole)`
+    with kept as (
+      select hash from attachment
+      where workspace_id = ${whole.workspaceId} and hash = any(array(
+        select decode(one, 'hex') from unnest(${plainArray(hashes)}::text[]) as one))
+      order by hash for no key update
+    )
+    update attachment a set last_used_at = ${now} from kept
+    where a.workspace_id = ${whole.workspaceId} and a.hash = kept.hash
+    returning a.content is not null and a.hash = decode(${whole.hash}, 'hex') as is_whole`;
+  return kept.length === hashes.length || kept.some(({ is_whole }) => is_whole);
 }

@@ -1,0 +1,106 @@
+/**
+ * What a request attaches is written in transactions of less than half a megabyte, since the commits of
+ * others wait behind each of them at the disk. What the version before kept in one row stays there.
+ */
+import { createHash, randomBytes } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { keepAhead, readAttachments } from "../../src/record/mail/attachments.ts";
+import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
+
+const TRANSACTION_BYTES_MAX = 500_000;
+const LONG_AGO = new Date("2026-01-01T00:00:00Z");
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await testApi();
+});
+afterAll(() => api.stop());
+
+test("one of megabytes", async () => {
+  const ws = await api.workspace();
+  const content = randomBytes(2_000_001);
+  const id = await send(ws, [content]);
+  expect(await transactions(ws)).toHaveLength(7);
+  expect(await contents(ws, [content])).toEqual([true]);
+  const { body } = await ws.client.get<{ data: { download_url: string }[] }>(`/emails/${id}/attachments`);
+  const { pathname } = new URL(body.data[0]?.download_url as string);
+  const loaded = Buffer.from(await (await fetch(new URL(pathname, api.url))).arrayBuffer());
+  expect(loaded.equals(content)).toBe(true);
+});
+
+test("many that are much together, of a batch, too", async () => {
+  const ws = await api.workspace();
+  const each = Array.from({ length: 60 }, () => randomBytes(40_000));
+  await send(ws, each);
+  expect((await transactions(ws)).length).toBeGreaterThan(4);
+  const batch = each.map((_, n) => mail({ attachments: attachments([randomBytes(40_000 + n)]) }));
+  expect((await ws.client.post("/emails/batch", batch)).status).toBe(200);
+  await transactions(ws);
+  expect(new Set(await contents(ws, each))).toEqual(new Set([true]));
+});
+
+test("what a crash or the retention has taken away is written again, and all of it is in use", async () => {
+  const ws = await api.workspace();
+  const content = randomBytes(1_500_000);
+  await send(ws, [content]);
+  const { sql } = api;
+  await sql`update attachment set last_used_at = ${LONG_AGO} where workspace_id = ${ws.id}`;
+  await sql`
+    delete from attachment where (workspace_id, hash) in
+      (select workspace_id, hash from attachment where workspace_id = ${ws.id} order by hash offset 1 limit 1)`;
+  expect(await contents(ws, [content])).toEqual([false]);
+  await send(ws, [content]);
+  expect(await contents(ws, [content])).toEqual([true]);
+  await sql`update attachment set last_used_at = ${LONG_AGO} where workspace_id = ${ws.id}`;
+  await send(ws, [content]);
+  const old = await sql`
+    select from attachment where workspace_id = ${ws.id} and last_used_at <= ${LONG_AGO}`;
+  expect(old.count).toBe(0);
+});
+
+test("one that the version before kept in one row is read, and not written again", async () => {
+  const ws = await api.workspace();
+  const content = randomBytes(1_000_000);
+  await api.sql`
+    insert into attachment (workspace_id, hash, content, last_used_at)
+    values (${ws.id}, decode(${hashOf(content)}, 'hex'), ${content}, ${LONG_AGO})`;
+  expect(await contents(ws, [content])).toEqual([true]);
+  await keepAhead(api.sql, [{ workspaceId: ws.id, hash: hashOf(content), content }], new Date());
+  const rows = await api.sql`
+    select last_used_at > ${LONG_AGO} as is_used from attachment where workspace_id = ${ws.id}`;
+  expect([...rows]).toEqual([{ is_used: true }]);
+});
+
+async function send(ws: TestWorkspace, contents: readonly Buffer[]): Promise<string> {
+  const { status, body } = await ws.client.post<{ id: string }>(
+    "/emails",
+    mail({ attachments: attachments(contents) }),
+  );
+  expect(status, JSON.stringify(body)).toBe(200);
+  return body.id;
+}
+
+function attachments(contents: readonly Buffer[]): { filename: string; content: string }[] {
+  return contents.map((content, n) => ({ filename: `${n}.bin`, content: content.toString("base64") }));
+}
+
+/** The bytes that each transaction has written. None has written much. */
+async function transactions(ws: TestWorkspace): Promise<number[]> {
+  const rows = await api.sql<{ bytes: number }[]>`
+    select coalesce(sum(octet_length(content)), 0)::int as bytes
+    from attachment where workspace_id = ${ws.id} group by xmin::text`;
+  const each = rows.map(({ bytes }) => bytes);
+  expect(Math.max(...each)).toBeLessThan(TRANSACTION_BYTES_MAX);
+  return each;
+}
+
+/** Whether they are read as they were sent. */
+async function contents(ws: TestWorkspace, sent: readonly Buffer[]): Promise<boolean[]> {
+  const keys = sent.map((content) => ({ hash: hashOf(content), bytes: content.byteLength }));
+  const read = await readAttachments(api.sql, ws.id, keys);
+  return read.map((content, n) => content?.equals(sent[n] as Buffer) ?? false);
+}
+
+function hashOf(content: Buffer): string {
+  return createHash("sha256").update(content).digest("hex");
+}
