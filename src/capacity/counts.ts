@@ -24,15 +24,18 @@ export async function judgedCounts(
   return withSources(days, await bounceSources(sql, workspaceId, now, COUNTED_DAYS_MAX), now);
 }
 
+/** No domain has a space in it. */
+const REST = "other domains";
+
 /** Each source on each day, as all of them have their share in the mail of each. */
 function withSources(
   days: readonly DayCounts[],
   { bounces, latest, today, earlier }: BounceSources,
   now: number,
 ): DayCounts[] {
-  const isNamed = new Set(bounces.map(({ name }) => name));
+  const isNamed = new Set(bounces.map(({ name }) => name).filter((name) => name !== null));
   const names = [...isNamed];
-  const bounced = new Map(bounces.map(({ day, name, bounced }) => [`${day} ${name}`, bounced]));
+  const bounced = new Map(bounces.map(({ day, name, bounced }) => [`${day} ${name ?? REST}`, bounced]));
   return days.map((counts, n) => {
     const usual = n === days.length - 1 && counts.day === dayOf(now) ? today : earlier;
     const { day, attempted, sources = [] } = counts;
@@ -46,6 +49,13 @@ function withSources(
       }),
     );
     const others = sources.filter(({ name }) => !isNamed.has(name));
+    const ofRest = bounced.get(`${day} ${REST}`);
+    if (ofRest !== undefined)
+      found.push({
+        ...{ name: REST, isRest: true, attempted: 0, complained: 0, fblDelivered: 0 },
+        ...(usual && { usual: 0 }),
+        bounced: ofRest,
+      });
     return { ...counts, sources: [...others, ...found], ...(usual && { newSources: usual.newSources }) };
   });
 }

@@ -4,15 +4,18 @@
  */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { newId } from "../../src/ids.ts";
 import { bounceSources } from "../../src/record/workspaces/bouncesources.ts";
 import { dailyCounts } from "../../src/record/workspaces/caps.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { commandLine } from "../rig/command.ts";
+import { heldBy } from "../rig/held.ts";
 import { handKeeper } from "../rig/keeping.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 const DAY_MS = 86_400_000;
+const MANY = 40_000;
 const TODAY = Math.floor(Date.now() / DAY_MS);
 const clock = new MovableClock(TODAY * DAY_MS + DAY_MS / 4);
 let stage: Stage;
@@ -72,6 +75,29 @@ test("a list at one domain pauses, since most of the latest mail goes there", as
   expect(await levelOf(ws)).toBe("paused");
 });
 
+test("bounces of tens of thousands of domains are judged in one turn, and those of strangers freeze nothing", async () => {
+  const ws = await api.workspace("pro");
+  const usual = { good: 300, forged: 0, domains: ["none.test"] };
+  // ids go on where they were, unless the clock goes back by more than a day
+  await lives(ws, usual, TODAY - 1, DAY_MS / 5);
+  await lives(ws, usual);
+  const ids = Array.from({ length: MANY }, () => newId(clock.now()));
+  await api.sql`
+    insert into suppressed_address (workspace_id, id, address_hash, identity, email, reason, counted_day, created_at)
+    select ${ws.id}, id, decode(md5(address), 'hex'), address, address, 'bounce', ${TODAY}, now()
+    from (select id, 'kim@new' || n || '.test' as address from unnest(${ids}::uuid[]) with ordinality i(id, n)) a`;
+  await api.sql`
+    update tally set attempted = attempted + ${MANY / 400}, hard_bounced = hard_bounced + ${MANY / 400}
+    where workspace_id = ${ws.id} and day = ${TODAY}`;
+  const hand = handKeeper(stage, clock);
+  const held = await heldBy(async () => {
+    while (await hand.keeper.caps()) {}
+  }, 50);
+  await hand.close();
+  expect(held).toBeLessThan(50);
+  expect(await levelOf(ws)).toBe("normal");
+});
+
 test("whom somebody let in again counts no longer", async () => {
   const ws = await api.workspace("pro");
   await lives(ws, { good: 10, forged: 8, domains: ["forged.test"] });
@@ -87,8 +113,13 @@ test("whom somebody let in again counts no longer", async () => {
 type Life = { good: number; forged: number; domains: readonly string[] };
 
 /** Sends it all, and has the forged part bounce, and one e-mail of the good part. */
-async function lives(ws: TestWorkspace, { good, forged, domains }: Life, day = TODAY): Promise<void> {
-  clock.set(day * DAY_MS + DAY_MS / 4);
+async function lives(
+  ws: TestWorkspace,
+  { good, forged, domains }: Life,
+  day = TODAY,
+  msOfDay = DAY_MS / 4,
+): Promise<void> {
+  clock.set(day * DAY_MS + msOfDay);
   const to = [
     ...Array.from({ length: forged }, (_, n) => `${randomUUID()}@${domains[n % domains.length]}`),
     ...Array.from(

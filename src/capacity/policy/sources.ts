@@ -158,6 +158,8 @@ type Group = {
   usual: number;
   latest: number;
   isKnown: boolean;
+  /** It stands for sources that count only together with all new ones. */
+  isRest: boolean;
 };
 
 /** Looks for what lets fewest events count: one group, or the loudest together. */
@@ -248,8 +250,10 @@ function groupsIn(measure: Measure, { window_days }: Policy, days: readonly DayC
       const usual = usualOf(counts, one);
       const share = latest.get(name)?.share ?? 0;
       const isKnown = usual !== undefined;
-      const group = { name, members: null, events, usual: usual ?? share, latest: share, isKnown };
-      (usual === 0 ? strange : known).push(group);
+      const isRest = one.isRest === true;
+      const group = { name, members: null, events, usual: usual ?? share, latest: share, isKnown, isRest };
+      if (usual === 0) strange.push(group);
+      else if (!isRest) known.push(group);
     }
     const ofNew = measure === "bounce" ? counts.newSources : undefined;
     for (const group of together(strange, ofNew, added)) known.push(group);
@@ -313,8 +317,9 @@ function together(
   let ofStrange = 0;
   for (const one of strange) ofStrange += one.latest;
   const latest = Math.max(ofNew?.latest ?? 0, ofStrange);
-  if (!isMinor(usual, latest, true, added)) return strange;
-  return [{ name: "", members: strange, events: eventsOf(strange), usual, latest, isKnown: true }];
+  if (!isMinor(usual, latest, true, added)) return strange.filter(({ isRest }) => !isRest);
+  const shared = { usual, latest, isKnown: true, isRest: false };
+  return [{ name: "", members: strange, events: eventsOf(strange), ...shared }];
 }
 
 function namesOf({ name, members }: Group): string[] {

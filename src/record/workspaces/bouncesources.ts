@@ -6,17 +6,20 @@
 import { identity, parseMailbox } from "../../address.ts";
 import { DAY_MS } from "../../clock.ts";
 import { floorId } from "../../ids.ts";
+import { plainArray } from "../db/arrays.ts";
 import type { Sql, Tx } from "../db/connect.ts";
 import { integer, orNull, type RowOf, text, typed } from "../db/rowshape.ts";
 
 /** So many e-mails, and not older ones, show where the mail of a workspace goes of late. */
 export const LATEST_MAX = 1_000;
 const LATEST_DAYS = 7;
+/** Beside those of the latest mail: so many that no mail goes to any more, the loudest, are told apart. */
+const STRANGE_MAX = 1_000;
 
-/** Bounces of one domain, of mail that was first tried on a day. */
+/** Bounces of one domain, of mail that was first tried on a day. The rest of the domains have no name. */
 const bounceSourceRow = {
   day: text,
-  name: text,
+  name: orNull(text),
   bounced: integer,
 };
 export type BounceSource = RowOf<typeof bounceSourceRow>;
@@ -43,22 +46,31 @@ export async function bounceSources(
   days: number,
 ): Promise<BounceSources> {
   const since = Math.floor(now / DAY_MS) - days + 1;
-  // ids are made in the order of time: those of older rows are not looked at
-  const bounces = await typed(sql, bounceSourceRow)`
-    select to_char(date '1970-01-01' + counted_day, 'YYYY-MM-DD') as day,
-      split_part(identity, '@', 2) as name,
-           count(*)::int as bounced
-    from suppressed_address
-    where workspace_id = ${workspaceId} and id >= ${floorId(since * DAY_MS)} and reason = 'bounce'
-      and counted_day >= ${since} and undone_at is null and identity is not null
-    group by 1, 2 order by 1, 2`;
-  if (bounces.length === 0) return { bounces, latest: new Map(), today: null, earlier: null };
   const midnight = Math.floor(now / DAY_MS) * DAY_MS;
   const [latest, beforeToday, beforeYesterday] = await Promise.all([
     latestDomains(sql, workspaceId, now, null),
     latestDomains(sql, workspaceId, midnight, floorId(midnight)),
     latestDomains(sql, workspaceId, midnight - DAY_MS, floorId(midnight - DAY_MS)),
   ]);
+  const known = [...new Set([...latest, ...beforeToday, ...beforeYesterday])].filter((name) => name !== "");
+  // ids are made in the order of time: those of older rows are not looked at
+  const bounces = await typed(sql, bounceSourceRow)`
+    with bounced as (
+      select counted_day, split_part(identity, '@', 2) as name, count(*) as bounced
+      from suppressed_address
+      where workspace_id = ${workspaceId} and id >= ${floorId(since * DAY_MS)} and reason = 'bounce'
+        and counted_day >= ${since} and undone_at is null and identity is not null
+      group by 1, 2
+    ), known as materialized (
+      select unnest(${plainArray(known.map((name) => JSON.stringify(name)))}::text[]) as name
+    ), strange as materialized (
+      select name from bounced where name not in (select name from known)
+      group by name order by sum(bounced) desc, name limit ${STRANGE_MAX}
+    )
+    select to_char(date '1970-01-01' + counted_day, 'YYYY-MM-DD') as day, told.name as name,
+           sum(bounced)::int as bounced
+    from bounced left join (table known union all table strange) told using (name)
+    group by 1, 2 order by 1, 2`;
   return {
     bounces,
     latest: sharesOf(latest),
