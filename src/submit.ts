@@ -231,10 +231,13 @@ class Submitter {
 
   async #keepAhead(attachments: readonly NewAttachment[]): Promise<Committed | null> {
     const { uploads, clock } = this.#parts;
+    let isWanted = true;
+    const kept = keepAhead(uploads, attachments, new Date(clock.now()), () => isWanted);
     try {
-      await within(keepAhead(uploads, attachments, new Date(clock.now())), UPLOAD_MS_MAX);
+      await within(kept, UPLOAD_MS_MAX);
       return null;
     } catch (error) {
+      isWanted = false;
       return { kind: "failed", error, isBroken: false };
     }
   }

@@ -3,11 +3,14 @@
  * others wait behind each of them at the disk. What the version before kept in one row stays there.
  */
 import { createHash, randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { keepAhead, readAttachments } from "../../src/record/mail/attachments.ts";
+import { ownDatabase } from "../rig/services.ts";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
 const TRANSACTION_BYTES_MAX = 500_000;
+const PIECES = "0052_attachment_pieces.sql";
 const LONG_AGO = new Date("2026-01-01T00:00:00Z");
 
 let api: TestApi;
@@ -69,6 +72,63 @@ test("one that the version before kept in one row is read, and not written again
   const rows = await api.sql`
     select last_used_at > ${LONG_AGO} as is_used from attachment where workspace_id = ${ws.id}`;
   expect([...rows]).toEqual([{ is_used: true }]);
+});
+
+test("for a day after the upgrade they are kept as the version before reads them", async () => {
+  const database = await ownDatabase();
+  const upgraded = await testApi({ databaseUrl: database.url });
+  const { sql } = upgraded;
+  const ws = await upgraded.workspace();
+  const rows = async (content: Buffer) => {
+    await send(ws, [content]);
+    const kept = await sql<{ bytes: number | null }[]>`
+      select octet_length(content) as bytes from attachment where workspace_id = ${ws.id} order by hash`;
+    await sql`delete from attachment where workspace_id = ${ws.id}`;
+    return kept.map(({ bytes }) => bytes);
+  };
+  const content = randomBytes(500_000);
+  await sql`update migration set applied_at = now() - interval '30 days' where name <> ${PIECES}`;
+  expect(await rows(content)).toEqual([500_000]);
+  await sql`update migration set applied_at = now() - interval '25 hours' where name = ${PIECES}`;
+  expect(await rows(content)).toEqual([null, 393_216, 106_784]);
+  await upgraded.stop();
+  await database.drop();
+});
+
+test("nobody is served on who gave up, and the next try goes on where that ended", async () => {
+  const ws = await api.workspace();
+  const content = randomBytes(2_000_000);
+  const attachment = { workspaceId: ws.id, hash: hashOf(content), content };
+  let asked = 0;
+  await keepAhead(api.sql, [attachment], new Date(), () => ++asked < 4);
+  const written = async () => {
+    const rows = await api.sql<{ rows: number }[]>`
+      select count(*)::int as rows from attachment where workspace_id = ${ws.id} group by xmin::text`;
+    return rows.map(({ rows }) => rows).sort();
+  };
+  expect(await written()).toEqual([1, 1]);
+  expect(await contents(ws, [content])).toEqual([false]);
+  await keepAhead(api.sql, [attachment], new Date());
+  expect(await contents(ws, [content])).toEqual([true]);
+  // the two are noted as in use, together, and all others are new
+  expect(await written()).toEqual([1, 1, 1, 1, 1, 2]);
+});
+
+test("for the version before, pieces are put together as the changes say", async () => {
+  const database = await ownDatabase();
+  const upgraded = await testApi({ databaseUrl: database.url });
+  const ws = await upgraded.workspace();
+  const sent = [randomBytes(1_000_000), randomBytes(400_000), randomBytes(300_000)];
+  await send(ws, sent);
+  const [statement = ""] = /update attachment w[^;]+;/.exec(readFileSync("CHANGELOG.md", "utf8")) ?? [];
+  await upgraded.sql.unsafe(statement);
+  for (const content of sent) {
+    const [row] = await upgraded.sql<{ content: Buffer }[]>`
+      select content from attachment where hash = decode(${hashOf(content)}, 'hex')`;
+    expect(row?.content.equals(content)).toBe(true);
+  }
+  await upgraded.stop();
+  await database.drop();
 });
 
 async function send(ws: TestWorkspace, contents: readonly Buffer[]): Promise<string> {

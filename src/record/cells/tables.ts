@@ -95,7 +95,7 @@ export type MovedTable = {
   name: string;
   mode: Mode;
   /** In the order in which Postgres writes them. */
-  columns: readonly { name: string; type: string }[];
+  columns: readonly { name: string; type: string; isRequired: boolean }[];
   key: readonly { name: string; type: string }[];
   condition: string;
 };
@@ -107,7 +107,8 @@ export async function workspaceTables(sql: Sql | Tx): Promise<MovedTable[]> {
     primary: orNull(json<string[]>()),
   })`
     select c.relname::text as name,
-      (select json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod))
+      (select json_agg(json_build_object(
+        'name', a.attname, 'type', format_type(a.atttypid, a.atttypmod), 'isRequired', a.attnotnull)
         order by a.attnum)
         from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
       (select json_agg(a.attname order by array_position(i.indkey::int[], a.attnum::int))

@@ -9,13 +9,14 @@ import { concatInTurns, turnIfLate } from "../../turn.ts";
 import { columns, plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { within } from "../db/groupcommit.ts";
-import { boolean, bytes, orNull, text, typed } from "../db/rowshape.ts";
+import { boolean, bytes, onlyRow, orNull, text, typed } from "../db/rowshape.ts";
 import type { AttachmentRef, NewAttachment } from "./emails.ts";
 
 /** Of one, as it is read, or of all that a request has. */
 const LARGE_BYTES = 256 * 1024;
-/** Of one statement, and of one row. */
+/** Of one statement, and of one row: what is kept already is read by it, so that it cannot change. */
 const PIECE_BYTES = 384 * 1024;
+const PIECES_MIGRATION = "0052_attachment_pieces.sql";
 const PIECE_ROWS = 500;
 /** So many small ones of a request are written with its e-mails. */
 const WITH_EMAILS_MAX = 100;
@@ -139,25 +140,47 @@ function insertAttachments(tx: Tx | Sql, attachments: readonly NewAttachment[], 
     on conflict (workspace_id, hash) do update set last_used_at = excluded.last_used_at`;
 }
 
-/** Those of one workspace. */
-export async function keepAhead(sql: Sql, attachments: readonly NewAttachment[], now: Date): Promise<void> {
+/** Those of one workspace. `isWanted` is asked between statements: whoever gave up is not served on. */
+export async function keepAhead(
+  sql: Sql,
+  attachments: readonly NewAttachment[],
+  now: Date,
+  isWanted = () => true,
+): Promise<void> {
   for (const piece of inPieces(attachments, contentBytes)) {
     const late = turnIfLate();
     if (late) await late;
     const each = [...new Map(piece.map((one) => [one.hash, one])).values()];
     const wholes = each.filter((one) => contentBytes(one) <= PIECE_BYTES);
-    for (const statement of keepAttachments(sql, wholes, now)) await statement;
-    for (const one of each.filter((one) => contentBytes(one) > PIECE_BYTES))
-      await keepInPieces(sql, one, now);
+    for (const statement of keepAttachments(sql, wholes, now)) {
+      if (!isWanted()) return;
+      await statement;
+    }
+    for (const one of each.filter((one) => contentBytes(one) > PIECE_BYTES)) {
+      if (!isWanted()) return;
+      if (await areAllToReadPieces(sql)) await keepInPieces(sql, one, now, isWanted);
+      else await keepInOneRow(sql, one, now);
+    }
   }
 }
 
-/** The whole comes last: where it is, all of its pieces are. */
-async function keepInPieces(sql: Sql, attachment: NewAttachment, now: Date): Promise<void> {
+/** The whole comes last: where it is, all of its pieces are. What an earlier try has written is there. */
+async function keepInPieces(
+  sql: Sql,
+  attachment: NewAttachment,
+  now: Date,
+  isWanted: () => boolean,
+): Promise<void> {
   const { workspaceId, hash } = attachment;
   const pieces = piecesOf(attachment);
-  if (await isKept(sql, [attachment, ...pieces], now)) return;
-  for (const piece of pieces) await insertAttachments(sql, [piece], now);
+  const kept = await renew(sql, [attachment, ...pieces], now);
+  if (kept.isWhole) return;
+  for (const piece of pieces) {
+    if (kept.hashes.has(piece.hash)) continue;
+    if (!isWanted()) return;
+    await insertAttachments(sql, [piece], now);
+  }
+  if (kept.hashes.has(hash)) return;
   await sql`
     insert into attachment (workspace_id, hash, content, last_used_at)
     values (${workspaceId}, decode(${hash}, 'hex'), null, ${now})
@@ -173,24 +196,61 @@ function piecesOf({ workspaceId, hash, content }: NewAttachment): NewAttachment[
   return pieces;
 }
 
-const keptWhole = { is_whole: boolean };
+const renewedRow = { hash: text, is_whole: boolean };
 
-/** All of it, or the whole in one row. What was there is in use again. */
-async function isKept(
+/** What is there of a whole and its pieces is in use again. `isWhole`: all of it stands in one row. */
+async function renew(
   sql: Sql,
   [whole, ...pieces]: readonly [NewAttachment, ...NewAttachment[]],
   now: Date,
-): Promise<boolean> {
-  const hashes = [whole, ...pieces].map(({ hash }) => hash);
-  const kept = await typed(sql, keptWhole)`
+): Promise<{ hashes: ReadonlySet<string>; isWhole: boolean }> {
+  const renewed = await typed(sql, renewedRow)`
     with kept as (
       select hash from attachment
       where workspace_id = ${whole.workspaceId} and hash = any(array(
-        select decode(one, 'hex') from unnest(${plainArray(hashes)}::text[]) as one))
+        select decode(one, 'hex')
+        from unnest(${plainArray([whole, ...pieces].map(({ hash }) => hash))}::text[]) as one))
       order by hash for no key update
     )
     update attachment a set last_used_at = ${now} from kept
     where a.workspace_id = ${whole.workspaceId} and a.hash = kept.hash
-    returning a.content is not null and a.hash = decode(${whole.hash}, 'hex') as is_whole`;
-  return kept.length === hashes.length || kept.some(({ is_whole }) => is_whole);
+    returning encode(a.hash, 'hex') as hash,
+              a.content is not null and a.hash = decode(${whole.hash}, 'hex') as is_whole`;
+  return {
+    hashes: new Set(renewed.map(({ hash }) => hash)),
+    isWhole: renewed.some(({ is_whole }) => is_whole),
+  };
+}
+
+// ---- while the version before, which reads no pieces, may still deliver
+
+/** Of these databases it is known. */
+const readyFor = new WeakSet<Sql>();
+
+/** In a database that this version made, or migrated a day ago. */
+async function areAllToReadPieces(sql: Sql): Promise<boolean> {
+  if (readyFor.has(sql)) return true;
+  const { is_ready } = onlyRow(
+    await typed(sql, { is_ready: boolean })`
+      select coalesce(max(applied_at) filter (where name = ${PIECES_MIGRATION}) < greatest(
+        now() - interval '1 day', min(applied_at) + interval '1 hour'), true) as is_ready from migration`,
+  );
+  if (is_ready) readyFor.add(sql);
+  return is_ready;
+}
+
+async function keepInOneRow(sql: Sql, attachment: NewAttachment, now: Date): Promise<void> {
+  const { workspaceId, hash, content } = attachment;
+  if ((await renew(sql, [attachment], now)).isWhole) return;
+  await sql.begin(async (tx) => {
+    // it stays with its connection, empty
+    await tx`create temp table if not exists piece (n int, content bytea) on commit delete rows`;
+    for (let at = 0; at < content.byteLength; at += PIECE_BYTES)
+      await tx`insert into piece values (${at}, decode(${content.toString("base64", at, at + PIECE_BYTES)}, 'base64'))`;
+    await tx`
+      insert into attachment (workspace_id, hash, content, last_used_at)
+      select ${workspaceId}, decode(${hash}, 'hex'), string_agg(content, '' order by n), ${now} from piece
+      on conflict (workspace_id, hash) do update
+        set last_used_at = excluded.last_used_at, content = coalesce(attachment.content, excluded.content)`;
+  });
 }
