@@ -226,6 +226,19 @@ describe("harm", () => {
     expect(level(0.2, 3_400)).not.toBe("normal");
   });
 
+  test("the rest of many new domains counts with all new ones, and never by itself", () => {
+    const before = counts(dayPlus(today, -1), { delivered: 1_800 });
+    const bad = counts(today, { delivered: 1_700, bounced: 300 });
+    const rest = { name: "other domains", isRest: true, attempted: 0, bounced: 300, complained: 0 } as const;
+    const level = (usual: object, more: object) => {
+      const sources = [{ ...rest, fblDelivered: 0, ...usual }];
+      return run(settled({ capDay: 9_000 }), [before, { ...bad, sources, ...more }]).state.level;
+    };
+    expect(level({ usual: 0 }, { newSources: { usual: 0.05, latest: 0.2 } })).toBe("normal");
+    expect(level({ usual: 0 }, { newSources: { usual: 0.05, latest: 0.6 } })).toBe("paused");
+    expect(level({}, {})).toBe("paused");
+  });
+
   /** Sign-ups of a domain to which the sender has never written. */
   const forgedDay = (own: number, forged: number, latest: number, before = 2_000) => {
     const mail = { delivered: own, bounced: forged };
