@@ -121,14 +121,14 @@ type Phase = {
 };
 
 /**
- * What is sent is written down before, so that nothing of this process is late when the neighbour is
- * measured.
+ * What is sent is written down before, and is on the disk, so that nothing of this process is late when the
+ * neighbour is measured and the kernel writes nothing of it while Postgres commits.
  */
 function phasesOf(folder: string, target: Target, seconds: number): Phase[] {
   const phase = (name: string, shots: readonly Shot[], ms = 0): Phase => {
     const requests = shots.map(({ body, ...shot }, n) => {
       const file = join(folder, `${name} ${n}`);
-      writeFileSync(file, body ?? "");
+      writeFileSync(file, body ?? "", { flush: true });
       return { ...shot, file };
     });
     return { name, requests, ms };
