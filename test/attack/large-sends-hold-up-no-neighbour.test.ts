@@ -4,6 +4,8 @@
  */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { connectRecord, type Statement, type Tx } from "../../src/record/db/connect.ts";
+import { GroupCommit } from "../../src/record/db/groupcommit.ts";
 import { type Engine, startEngine } from "../rig/engine.ts";
 import { workedBy } from "../rig/held.ts";
 import { insisted, sendsBeside } from "../rig/neighbour.ts";
@@ -14,6 +16,7 @@ import { freshWorkspace, mail, type TestWorkspace } from "../rig/workspace.ts";
 const MB = 1024 * 1024;
 const WORKED_MS_MAX = 50;
 const RSS_MB_MAX = 1024;
+const TIMEOUT_MS = 10_000;
 
 /** Others look through every table of the shared one. */
 let database: OwnDatabase;
@@ -109,6 +112,32 @@ test("a large batch is written whole, once under its idempotency key, or not at 
   }
   expect((await ws.client.post("/emails/batch", batch)).status).toBe(429);
   expect(await bodies()).toEqual({ bodies: 20, chars });
+});
+
+test("no more is written ahead than the disk has taken", async () => {
+  const afterEach: Statement<[{ bytes: number }]>[] = [];
+  const writePiece = (tx: Tx): Statement[] => {
+    const left = tx<[{ bytes: number }]>`
+      select (pg_current_wal_insert_lsn() - pg_current_wal_flush_lsn())::int as bytes`;
+    afterEach.push(left);
+    return [tx`select pg_logical_emit_message(false, 'test', repeat('a', ${4 * MB}))`, left];
+  };
+  const transaction = {
+    ahead: (tx: Tx) => [writePiece(tx), writePiece(tx), writePiece(tx)].flat(),
+    read: async () => {},
+    write: () => [],
+    verdictOf: () => "written",
+    committed() {},
+  };
+  const commit = new GroupCommit<number, string>(
+    { what: "test", open: () => transaction, rowsOf: () => 1, bytesOf: (bytes) => bytes },
+    { connect: () => connectRecord(database.url, "commits", TIMEOUT_MS), timeoutMs: TIMEOUT_MS },
+  );
+  expect(await commit.submit(12 * MB)).toBe("written");
+  await commit.close();
+  const left = await Promise.all(afterEach);
+  // others write meanwhile, but not each time
+  expect(Math.min(...left.map(([{ bytes }]) => bytes))).toBeLessThan(MB / 10);
 });
 
 test("one that is refused by the record alone leaves no bodies behind", async () => {

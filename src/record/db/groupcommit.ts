@@ -17,8 +17,8 @@
  * committed transaction of that number: numbers of transactions that never reached the disk are given again.
  *
  * Large entries have their own lane and connections, so that nobody else waits while megabytes are written.
- * What can be written without locks is written first, a piece at a time, so that a large entry holds locks no
- * longer than others.
+ * What can be written without locks is written first, a piece at a time and no faster than the disk takes it,
+ * so that a large entry holds locks no longer than others.
  *
  * Refuses more than its limit of rows and bytes in hand at once (`takeRoom`).
  */
@@ -426,7 +426,10 @@ class Attempt<Entry, Verdict> {
     const left = this.#clock(AHEAD_TIMEOUTS_MAX * this.#timeoutMs);
     // alone, since what is written ahead must not be kept without its transaction
     await within(begun, left());
-    for (const statement of ahead) await within(statement.execute(), left());
+    for (const [n, statement] of ahead.entries()) {
+      if (n > 0) await within(flushed(this.#sql), left());
+      await within(statement.execute(), left());
+    }
   }
 
   /** What is left of so much time. */
@@ -466,6 +469,14 @@ class Attempt<Entry, Verdict> {
       throw error;
     }
   }
+}
+
+/**
+ * On a connection beside the transaction: all that Postgres has logged is on the disk. So the disk decides how
+ * fast a large entry is written, and no commit of others waits behind more than a piece of it.
+ */
+function flushed(sql: Sql): Statement {
+  return sql`select pg_logical_emit_message(true, 'postrider', '')`;
 }
 
 /** Large statements are built one at a time, with a turn of the event loop between them. */
