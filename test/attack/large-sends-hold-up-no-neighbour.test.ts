@@ -115,9 +115,9 @@ test("a large batch is written whole, once under its idempotency key, or not at 
 });
 
 test("no more is written ahead than the disk has taken", async () => {
-  const afterEach: Statement<[{ bytes: number }]>[] = [];
+  const afterEach: Statement[] = [];
   const writePiece = (tx: Tx): Statement[] => {
-    const left = tx<[{ bytes: number }]>`
+    const left = tx`
       select (pg_current_wal_insert_lsn() - pg_current_wal_flush_lsn())::int as bytes`;
     afterEach.push(left);
     return [tx`select pg_logical_emit_message(false, 'test', repeat('a', ${4 * MB}))`, left];
@@ -137,7 +137,7 @@ test("no more is written ahead than the disk has taken", async () => {
   await commit.close();
   const left = await Promise.all(afterEach);
   // others write meanwhile, but not each time
-  expect(Math.min(...left.map(([{ bytes }]) => bytes))).toBeLessThan(MB / 10);
+  expect(Math.min(...left.map(([row]) => row?.bytes))).toBeLessThan(MB / 10);
 });
 
 test("one that is refused by the record alone leaves no bodies behind", async () => {

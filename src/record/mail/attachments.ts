@@ -5,6 +5,7 @@
  * others waits behind more than a few pieces. Attachments that no e-mail uses in the end are deleted with the
  * retention of bodies, as all attachments are.
  */
+import { HOUR_MS } from "../../clock.ts";
 import { concatInTurns, turnIfLate } from "../../turn.ts";
 import { columns, plainArray } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
@@ -137,7 +138,8 @@ function insertAttachments(tx: Tx | Sql, attachments: readonly NewAttachment[], 
     insert into attachment (workspace_id, hash, content, last_used_at)
     select workspace_id, decode(hash, 'hex'), decode(content, 'base64'), ${now.toISOString()}::timestamptz
     from (select ${rows}) a
-    on conflict (workspace_id, hash) do update set last_used_at = excluded.last_used_at`;
+    on conflict (workspace_id, hash) do update set last_used_at = excluded.last_used_at
+      where attachment.last_used_at < excluded.last_used_at - interval '1 hour'`;
 }
 
 /** Those of one workspace. `isWanted` is asked between statements: whoever gave up is not served on. */
@@ -198,24 +200,38 @@ function piecesOf({ workspaceId, hash, content }: NewAttachment): NewAttachment[
 
 const renewedRow = { hash: text, is_whole: boolean };
 
-/** What is there of a whole and its pieces is in use again. `isWhole`: all of it stands in one row. */
+/**
+ * What is there of a whole and its pieces is in use again. What was used within the hour is left as it is:
+ * nothing deletes that yet, and a large attachment of many e-mails would be many rows for each.
+ * `isWhole`: all of it stands in one row.
+ */
 async function renew(
   sql: Sql,
   [whole, ...pieces]: readonly [NewAttachment, ...NewAttachment[]],
   now: Date,
 ): Promise<{ hashes: ReadonlySet<string>; isWhole: boolean }> {
+  const usedLately = new Date(now.getTime() - HOUR_MS);
   const renewed = await typed(sql, renewedRow)`
-    with kept as (
-      select hash from attachment
+    with kept as materialized (
+      select hash, last_used_at, content is not null as has_content from attachment
       where workspace_id = ${whole.workspaceId} and hash = any(array(
         select decode(one, 'hex')
         from unnest(${plainArray([whole, ...pieces].map(({ hash }) => hash))}::text[]) as one))
+    ), unused as (
+      select hash from attachment
+      where workspace_id = ${whole.workspaceId}
+        and hash in (select hash from kept where last_used_at < ${usedLately})
       order by hash for no key update
+    ), renewed as (
+      update attachment a set last_used_at = ${now} from unused
+      where a.workspace_id = ${whole.workspaceId} and a.hash = unused.hash
+      returning a.hash, a.content is not null as has_content
+    ), used as (
+      select hash, has_content from kept where last_used_at >= ${usedLately}
+      union all select hash, has_content from renewed
     )
-    update attachment a set last_used_at = ${now} from kept
-    where a.workspace_id = ${whole.workspaceId} and a.hash = kept.hash
-    returning encode(a.hash, 'hex') as hash,
-              a.content is not null and a.hash = decode(${whole.hash}, 'hex') as is_whole`;
+    select encode(hash, 'hex') as hash, has_content and hash = decode(${whole.hash}, 'hex') as is_whole
+    from used`;
   return {
     hashes: new Set(renewed.map(({ hash }) => hash)),
     isWhole: renewed.some(({ is_whole }) => is_whole),
