@@ -68,7 +68,8 @@ test("what was used within the hour is left as it is", async () => {
     await send(ws, [small]);
     await send(ws, [large]);
   };
-  const rows = () => api.sql`select xmin::text, hash from attachment where workspace_id = ${ws.id} order by hash`;
+  const rows = () =>
+    api.sql`select xmin::text, hash from attachment where workspace_id = ${ws.id} order by hash`;
   await sendBoth();
   const before = [...(await rows())];
   await sendBoth();

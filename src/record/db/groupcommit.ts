@@ -472,8 +472,8 @@ class Attempt<Entry, Verdict> {
 }
 
 /**
- * On a connection beside the transaction: all that Postgres has logged is on the disk. So the disk decides how
- * fast a large entry is written, and no commit of others waits behind more than a piece of it.
+ * On a connection beside the transaction: all that Postgres has logged is on the disk. So the disk decides
+ * how fast a large entry is written, and no commit of others waits behind more than a piece of it.
  */
 function flushed(sql: Sql): Statement {
   return sql`select pg_logical_emit_message(true, 'postrider', '')`;
