@@ -4,7 +4,7 @@
  */
 
 import type { Sql } from "../record/db/connect.ts";
-import { type BounceSources, bounceSources } from "../record/workspaces/bouncesources.ts";
+import { type BounceSource, type BounceSources, bounceSources } from "../record/workspaces/bouncesources.ts";
 import type { DayCounts, DayRow, SourceCounts } from "../record/workspaces/caps.ts";
 import { dayOf, isDoubted } from "./policy/evidence.ts";
 import { withPostmaster } from "./policy/health.ts";
@@ -27,35 +27,28 @@ export async function judgedCounts(
 /** No domain has a space in it. */
 const REST = "other domains";
 
-/** Each source on each day, as all of them have their share in the mail of each. */
+/** Each source on the days on which it bounced; all of them have their share in the latest mail. */
 function withSources(
   days: readonly DayCounts[],
   { bounces, latest, today, earlier }: BounceSources,
   now: number,
 ): DayCounts[] {
-  const isNamed = new Set(bounces.map(({ name }) => name).filter((name) => name !== null));
-  const names = [...isNamed];
-  const bounced = new Map(bounces.map(({ day, name, bounced }) => [`${day} ${name ?? REST}`, bounced]));
+  const bouncesOn = new Map<string, BounceSource[]>(days.map(({ day }) => [day, []]));
+  for (const one of bounces) bouncesOn.get(one.day)?.push(one);
   return days.map((counts, n) => {
     const usual = n === days.length - 1 && counts.day === dayOf(now) ? today : earlier;
     const { day, attempted, sources = [] } = counts;
-    const known = new Map(sources.map((one) => [one.name, one]));
-    const found = names.map(
-      (name): SourceCounts => ({
-        ...(known.get(name) ?? { name, complained: 0, fblDelivered: 0 }),
-        attempted: attempted * (latest.get(name) ?? 0),
-        ...(usual && { usual: usual.shares.get(name) ?? 0 }),
-        bounced: bounced.get(`${day} ${name}`) ?? 0,
-      }),
-    );
-    const others = sources.filter(({ name }) => !isNamed.has(name));
-    const ofRest = bounced.get(`${day} ${REST}`);
-    if (ofRest !== undefined)
-      found.push({
-        ...{ name: REST, isRest: true, attempted: 0, complained: 0, fblDelivered: 0 },
-        ...(usual && { usual: 0 }),
-        bounced: ofRest,
-      });
-    return { ...counts, sources: [...others, ...found], ...(usual && { newSources: usual.newSources }) };
+    const found = new Map(sources.map((one) => [one.name, one]));
+    for (const { name, bounced } of bouncesOn.get(day) ?? []) {
+      const ofLatest = latest.get(name ?? "") ?? 0;
+      const source: SourceCounts = {
+        ...(found.get(name ?? REST) ?? { complained: 0, fblDelivered: 0 }),
+        ...{ name: name ?? REST, bounced, latest: ofLatest, attempted: attempted * ofLatest },
+      };
+      if (name === null) source.isRest = true;
+      if (usual) source.usual = usual.shares.get(name ?? "") ?? 0;
+      found.set(source.name, source);
+    }
+    return { ...counts, sources: [...found.values()], ...(usual && { newSources: usual.newSources }) };
   });
 }

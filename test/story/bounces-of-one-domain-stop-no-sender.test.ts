@@ -81,11 +81,11 @@ test("bounces of tens of thousands of domains are judged in one turn, and those 
   // ids go on where they were, unless the clock goes back by more than a day
   await lives(ws, usual, TODAY - 1, DAY_MS / 5);
   await lives(ws, usual);
-  const ids = Array.from({ length: MANY }, () => newId(clock.now()));
-  await api.sql`
-    insert into suppressed_address (workspace_id, id, address_hash, identity, email, reason, counted_day, created_at)
-    select ${ws.id}, id, decode(md5(address), 'hex'), address, address, 'bounce', ${TODAY}, now()
-    from (select id, 'kim@new' || n || '.test' as address from unnest(${ids}::uuid[]) with ordinality i(id, n)) a`;
+  await bounces(
+    ws,
+    Array.from({ length: MANY }, (_, n) => `kim@new${n}.test`),
+    TODAY,
+  );
   await api.sql`
     update tally set attempted = attempted + ${MANY / 400}, hard_bounced = hard_bounced + ${MANY / 400}
     where workspace_id = ${ws.id} and day = ${TODAY}`;
@@ -96,6 +96,53 @@ test("bounces of tens of thousands of domains are judged in one turn, and those 
   await hand.close();
   expect(held).toBeLessThan(50);
   expect(await levelOf(ws)).toBe("normal");
+});
+
+test("thousands of domains that bounce on each day are judged in one turn, and told by the loudest", async () => {
+  const ws = await api.workspace("pro");
+  const usual = Array.from({ length: 2_000 }, (_, n) => `usual${n}.test`);
+  const to = usual.map((name) => `kim@${name}`);
+  // ids go on where they were, unless the clock goes back by more than a day
+  clock.set((TODAY - 1) * DAY_MS + DAY_MS / 5);
+  await send(ws, to.slice(1_000));
+  clock.set(TODAY * DAY_MS + DAY_MS / 4);
+  await send(ws, to.slice(0, 1_000));
+  const names = [...usual, ...Array.from({ length: 1_000 }, (_, n) => `new${n}.test`)];
+  for (let day = TODAY - 29; day <= TODAY; day++) {
+    await bounces(
+      ws,
+      names.map((name) => `day${day}@${name}`),
+      day,
+    );
+    await api.sql`
+      insert into tally (workspace_id, day, worker, attempted, delivered, hard_bounced)
+      values (${ws.id}, ${day}, 'days', 90_000, 87_000, 3_000)`;
+  }
+  await bounces(
+    ws,
+    Array.from({ length: 9 }, (_, n) => `${n}@loud.test`),
+    TODAY,
+  );
+  const hand = handKeeper(stage, clock);
+  const held = await heldBy(async () => {
+    while (await hand.keeper.caps()) {}
+  }, 50);
+  await hand.close();
+  expect(held).toBeLessThan(50);
+  const found = await bounceSources(api.sql, ws.id, clock.now(), 30);
+  const ofToday = found.bounces.filter(({ day }) => day === dayText(TODAY));
+  expect(found.bounces.length).toBeLessThan(30 * 200);
+  expect(ofToday).toContainEqual({ day: dayText(TODAY), name: "loud.test", bounced: 9 });
+  const isNew = ({ name }: { name: string | null }) =>
+    name === null || found.today?.shares.has(name) === false;
+  expect(ofToday.filter(isNew).reduce((sum, { bounced }) => sum + bounced, 0)).toBe(2_000 + 9);
+});
+
+test("a name in quotes may hold an @", async () => {
+  const ws = await api.workspace("pro");
+  await bounces(ws, ['"kim@good.test"@bad.test'], TODAY);
+  const { bounces: found } = await bounceSources(api.sql, ws.id, clock.now(), 30);
+  expect(found).toMatchObject([{ name: "bad.test", bounced: 1 }]);
 });
 
 test("whom somebody let in again counts no longer", async () => {
@@ -127,10 +174,7 @@ async function lives(
       (_, n) => `${randomUUID()}@${n === 0 ? "own.test" : `good${n % 9}.test`}`,
     ),
   ];
-  for (let at = 0; at < to.length; at += 100) {
-    const emails = to.slice(at, at + 100).map((address) => ({ ...mail(), to: `Somebody <${address}>` }));
-    expect((await ws.client.post("/emails/batch", emails)).status).toBe(200);
-  }
+  await send(ws, to);
   const bounced = to.slice(0, forged + 1);
   await api.sql`
     insert into suppressed_address (workspace_id, id, address_hash, identity, email, reason, counted_day, created_at)
@@ -140,6 +184,21 @@ async function lives(
   await api.sql`
     insert into tally (workspace_id, day, worker, attempted, delivered, hard_bounced)
     values (${ws.id}, ${day}, 'test', ${good + forged}, ${good - 1}, ${bounced.length})`;
+}
+
+async function send(ws: TestWorkspace, to: readonly string[]): Promise<void> {
+  for (let at = 0; at < to.length; at += 100)
+    await ws.client.send(
+      to.slice(at, at + 100).map((address) => ({ ...mail(), to: `Somebody <${address}>` })),
+    );
+}
+
+async function bounces(ws: TestWorkspace, addresses: readonly string[], day: number): Promise<void> {
+  const ids = addresses.map(() => newId(clock.now()));
+  await api.sql`
+    insert into suppressed_address (workspace_id, id, address_hash, identity, email, reason, counted_day, created_at)
+    select ${ws.id}, id, decode(md5(address), 'hex'), address, address, 'bounce', ${day}, now()
+    from unnest(${ids}::uuid[], ${[...addresses]}::text[]) as a(id, address)`;
 }
 
 async function judge(): Promise<void> {

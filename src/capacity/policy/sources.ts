@@ -239,6 +239,8 @@ type GroupsOf = (counts: DayCounts, added: number) => Group[];
 function groupsIn(measure: Measure, { window_days }: Policy, days: readonly DayCounts[]): GroupsOf {
   const event = EVENT[measure];
   const latest = sharesIn(days.slice(-window_days), MAIL[measure]);
+  const latestOf = ({ name, latest: known }: SourceCounts) =>
+    (measure === "bounce" ? known : undefined) ?? latest.get(name)?.share ?? 0;
   const usualOf = measure === "bounce" ? usualAsCounted : usualBefore(days);
   return (counts, added) => {
     const known: Group[] = [];
@@ -248,7 +250,7 @@ function groupsIn(measure: Measure, { window_days }: Policy, days: readonly DayC
       if (events <= 0) continue;
       const { name } = one;
       const usual = usualOf(counts, one);
-      const share = latest.get(name)?.share ?? 0;
+      const share = latestOf(one);
       const isKnown = usual !== undefined;
       const isRest = one.isRest === true;
       const group = { name, members: null, events, usual: usual ?? share, latest: share, isKnown, isRest };

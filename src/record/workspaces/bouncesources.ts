@@ -13,10 +13,16 @@ import { integer, orNull, type RowOf, text, typed } from "../db/rowshape.ts";
 /** So many e-mails, and not older ones, show where the mail of a workspace goes of late. */
 export const LATEST_MAX = 1_000;
 const LATEST_DAYS = 7;
-/** Beside those of the latest mail: so many that no mail goes to any more, the loudest, are told apart. */
-const STRANGE_MAX = 1_000;
+/**
+ * Of each day and kind, so many are told apart: the policy leaves out what came of one or of a few, and all
+ * new ones together. More held the keeper: each domain was an object on each of 30 days.
+ */
+const LOUDEST_MAX = 50;
 
-/** Bounces of one domain, of mail that was first tried on a day. The rest of the domains have no name. */
+/**
+ * Bounces of one domain, of mail that was first tried on a day. The rest of the domains without usual mail
+ * have no name; the rest of the others is left out, so that it counts in full.
+ */
 const bounceSourceRow = {
   day: text,
   name: orNull(text),
@@ -52,31 +58,38 @@ export async function bounceSources(
     latestDomains(sql, workspaceId, midnight, floorId(midnight)),
     latestDomains(sql, workspaceId, midnight - DAY_MS, floorId(midnight - DAY_MS)),
   ]);
-  const known = [...new Set([...latest, ...beforeToday, ...beforeYesterday])].filter((name) => name !== "");
+  const sources = { latest: sharesOf(latest), today: usualIn(beforeToday, latest) };
+  const earlier = usualIn(beforeYesterday, latest);
+  const shares = [sources.today?.shares ?? sources.latest, earlier?.shares ?? sources.latest] as const;
+  const known = [...new Set(shares.flatMap((some) => [...some.keys()]))].filter((name) => name !== "");
+  const sharesOn = (some: SourceShares) => plainArray(known.map((name) => some.get(name) ?? 0));
   // ids are made in the order of time: those of older rows are not looked at
   const bounces = await typed(sql, bounceSourceRow)`
     with bounced as (
-      select counted_day, split_part(identity, '@', 2) as name, count(*) as bounced
+      select counted_day, split_part(identity, '@', -1) as name, count(*) as bounced
       from suppressed_address
       where workspace_id = ${workspaceId} and id >= ${floorId(since * DAY_MS)} and reason = 'bounce'
         and counted_day >= ${since} and undone_at is null and identity is not null
       group by 1, 2
     ), known as materialized (
-      select unnest(${plainArray(known.map((name) => JSON.stringify(name)))}::text[]) as name
-    ), strange as materialized (
-      select name from bounced where name not in (select name from known)
-      group by name order by sum(bounced) desc, name limit ${STRANGE_MAX}
+      select * from unnest(${plainArray(known.map((name) => JSON.stringify(name)))}::text[],
+        ${sharesOn(shares[0])}::float8[], ${sharesOn(shares[1])}::float8[]) as k(name, of_today, of_earlier)
+    ), shared as (
+      select counted_day, name, bounced, coalesce(
+          case when counted_day = ${midnight / DAY_MS} then of_today else of_earlier end, 0) as share
+      from bounced left join known using (name)
+    ), ranked as (
+      select *, least(
+          row_number() over (partition by counted_day, share > 0 order by bounced desc, name),
+          row_number() over (partition by counted_day, share > 0
+            order by bounced / nullif(share, 0) desc, bounced desc, name)) as place
+      from shared
     )
-    select to_char(date '1970-01-01' + counted_day, 'YYYY-MM-DD') as day, told.name as name,
-           sum(bounced)::int as bounced
-    from bounced left join (table known union all table strange) told using (name)
+    select to_char(date '1970-01-01' + counted_day, 'YYYY-MM-DD') as day,
+      case when place <= ${LOUDEST_MAX} then name end as name, sum(bounced)::int as bounced
+    from ranked where place <= ${LOUDEST_MAX} or share = 0
     group by 1, 2 order by 1, 2`;
-  return {
-    bounces,
-    latest: sharesOf(latest),
-    today: usualIn(beforeToday, latest),
-    earlier: usualIn(beforeYesterday, latest),
-  };
+  return { bounces, ...sources, earlier };
 }
 
 /** Of the latest mail at a time, with ids below one. */

@@ -119,10 +119,11 @@ export type PostmasterDay = RowOf<typeof postmasterDayRow>;
 
 /**
  * A source is where events come from that somebody else may cause: the domain of a receiver. What was
- * attempted is the share that the source has in the latest mail; `usual` its share of the mail before the
- * day, left out without such mail. `isRest`: domains without any mail of late, too many to be told apart.
+ * attempted is the share that the source has in the latest mail, which `latest` is where it is known; `usual`
+ * its share of the mail before the day, left out without such mail. `isRest`: domains without usual mail, too
+ * many to be told apart.
  */
-export type SourceCounts = { name: string; usual?: number; isRest?: true } & Pick<
+export type SourceCounts = { name: string; latest?: number; usual?: number; isRest?: true } & Pick<
   DayCounts,
   "attempted" | "bounced" | "complained" | "fblDelivered"
 >;
