@@ -140,8 +140,15 @@ test("for the version before, pieces are put together as the changes say", async
   const ws = await upgraded.workspace();
   const sent = [randomBytes(1_000_000), randomBytes(400_000), randomBytes(300_000)];
   await send(ws, sent);
-  const [statement = ""] = /update attachment w[^;]+;/.exec(readFileSync("CHANGELOG.md", "utf8")) ?? [];
-  await upgraded.sql.unsafe(statement);
+  const broken = randomBytes(1_000_000);
+  await send(ws, [broken]);
+  // retention had begun with it: what is left would be taken for the whole, and sent
+  await upgraded.sql`delete from attachment where hash > decode(${hashOf(broken)}, 'hex') || '\\x00000001'
+    and hash < decode(${hashOf(broken)}, 'hex') || '\\xff'`;
+  const [statements = ""] = /update attachment w[^`]+/.exec(readFileSync("CHANGELOG.md", "utf8")) ?? [];
+  await upgraded.sql.unsafe(statements);
+  const rest = await upgraded.sql`select from attachment where hash = decode(${hashOf(broken)}, 'hex')`;
+  expect(rest.count).toBe(0);
   for (const content of sent) {
     const [row] = await upgraded.sql<{ content: Buffer }[]>`
       select content from attachment where hash = decode(${hashOf(content)}, 'hex')`;
