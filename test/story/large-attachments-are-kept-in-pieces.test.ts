@@ -5,7 +5,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { keepAhead, readAttachments } from "../../src/record/mail/attachments.ts";
+import { keepAhead, partAhead, readAttachments } from "../../src/record/mail/attachments.ts";
 import { ownDatabase } from "../rig/services.ts";
 import { mail, type TestApi, type TestWorkspace, testApi } from "../rig/workspace.ts";
 
@@ -40,6 +40,18 @@ test("many that are much together, of a batch, too", async () => {
   expect((await ws.client.post("/emails/batch", batch)).status).toBe(200);
   await transactions(ws);
   expect(new Set(await contents(ws, each))).toEqual(new Set([true]));
+});
+
+test("one that all e-mails of a batch have is written once", async () => {
+  const ws = await api.workspace();
+  const ninety = (content: Buffer) =>
+    partAhead(Array.from({ length: 90 }, () => ({ workspaceId: ws.id, hash: hashOf(content), content })));
+  const small = ninety(randomBytes(250_000));
+  expect([small.ahead.length, small.rest.length]).toEqual([0, 1]);
+  const large = ninety(randomBytes(290_000));
+  let statements = 0;
+  await keepAhead(api.sql, large.ahead, new Date(), () => ++statements > 0);
+  expect(statements).toBe(1);
 });
 
 test("what a crash or the retention has taken away is written again, and all of it is in use", async () => {
