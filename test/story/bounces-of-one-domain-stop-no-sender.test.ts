@@ -138,6 +138,22 @@ test("thousands of domains that bounce on each day are judged in one turn, and t
   expect(ofToday.filter(isNew).reduce((sum, { bounced }) => sum + bounced, 0)).toBe(2_000 + 9);
 });
 
+test.each(["first", "last"])("a list that is most of the mail counts in full, sent %s", async (when) => {
+  const ws = await api.workspace("pro", { cap_hour: 100_000, cap_day: 100_000 });
+  const good = Array.from({ length: 1_000 }, (_, n) => `${n}@good${n % 9}.test`);
+  const list = Array.from({ length: 1_500 }, (_, n) => `${n}@list${n}.test`);
+  clock.set((TODAY - 1) * DAY_MS + DAY_MS / 5);
+  await send(ws, [...good, ...good, ...good.slice(500)]);
+  clock.set(TODAY * DAY_MS + DAY_MS / 4);
+  await send(ws, when === "first" ? [...list, ...good] : [...good, ...list]);
+  await bounces(ws, list, TODAY);
+  await api.sql`
+    insert into tally (workspace_id, day, worker, attempted, delivered, hard_bounced)
+    values (${ws.id}, ${TODAY - 1}, 'test', 2500, 2500, 0), (${ws.id}, ${TODAY}, 'test', 2500, 1000, 1500)`;
+  await judge();
+  expect(await levelOf(ws)).toBe("paused");
+});
+
 test("a name in quotes may hold an @", async () => {
   const ws = await api.workspace("pro");
   await bounces(ws, ['"kim@good.test"@bad.test'], TODAY);
