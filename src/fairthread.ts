@@ -1,7 +1,7 @@
 /**
  * A thread for work that would hold up this one: a piece at a time, workspaces in turn, so that who has much
- * of it delays others by one piece. What is late costs the thread, if it is at it, and the rest goes to a new
- * one.
+ * of it delays others by one piece. Work that waits for too long is refused. Work that the thread is at for
+ * too long costs the thread, and the rest goes to a new one.
  */
 import { Worker } from "node:worker_threads";
 import { whenLate } from "./clock.ts";
@@ -13,8 +13,9 @@ export type ThreadWork<Work> = {
   work: Work;
   /** Handed over, not copied. */
   memory?: readonly ArrayBuffer[];
-  /** Until it is done, from now on. */
-  msMax: number;
+  waitMsMax: number;
+  /** From its beginning on: also what comes last in a long line has all of it. */
+  runMsMax: number;
   late(): unknown;
   /** Nobody waits for it any more. The thread finishes it all the same, since a new one would cost more. */
   onGone?(drop: (error: unknown) => void): void;
@@ -23,9 +24,11 @@ export type ThreadWork<Work> = {
 type Job<Work, Done> = {
   work: Work;
   memory: readonly ArrayBuffer[];
+  runMsMax: number;
   resolve(done: Done): void;
   reject(error: unknown): void;
-  /** Of work that the thread is at, also when nobody waits for it any more. */
+  late(): unknown;
+  /** First of its wait, then of its run, also when nobody waits for it any more. */
   cancelLate(): void;
 };
 
@@ -50,22 +53,17 @@ export class FairThread<Work, Done, Other = never> {
     this.#ready();
   }
 
-  run({ workspaceId, work, memory = [], msMax, late, onGone }: ThreadWork<Work>): Promise<Done> {
-    let job: Job<Work, Done> | undefined;
-    const giveUp = (error: unknown) => this.#giveUp(workspaceId, job as Job<Work, Done>, error);
-    const cancelLate = whenLate(msMax, () => {
-      giveUp(late());
-      if (this.#running === job) this.#replaceThread();
+  run(asked: ThreadWork<Work>): Promise<Done> {
+    const { workspaceId, work, memory = [], waitMsMax, runMsMax, late, onGone } = asked;
+    return new Promise((resolve, reject) => {
+      const cancelLate = whenLate(waitMsMax, () => this.#giveUp(workspaceId, job, late()));
+      const job: Job<Work, Done> = { work, memory, runMsMax, resolve, reject, late, cancelLate };
+      onGone?.((error) => this.#giveUp(workspaceId, job, error));
+      const line = this.#waiting.get(workspaceId);
+      if (line) line.push(job);
+      else this.#waiting.set(workspaceId, [job]);
+      this.#next();
     });
-    const done = new Promise<Done>((resolve, reject) => {
-      job = { work, memory, resolve, reject, cancelLate };
-    });
-    onGone?.(giveUp);
-    const line = this.#waiting.get(workspaceId);
-    if (line) line.push(job as Job<Work, Done>);
-    else this.#waiting.set(workspaceId, [job as Job<Work, Done>]);
-    this.#next();
-    return done;
   }
 
   async close(): Promise<void> {
@@ -81,6 +79,11 @@ export class FairThread<Work, Done, Other = never> {
     this.#waiting.delete(workspaceId);
     if (line.length > 0) this.#waiting.set(workspaceId, line);
     this.#running = job;
+    job.cancelLate();
+    job.cancelLate = whenLate(job.runMsMax, () => {
+      job.reject(job.late());
+      this.#replaceThread();
+    });
     this.#ready().postMessage(job.work, job.memory);
   }
 

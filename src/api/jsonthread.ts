@@ -20,6 +20,7 @@ import {
 } from "./jsonwork.ts";
 
 const WAIT_MS_MAX = 10_000;
+const PARSE_MS_MAX = 10_000;
 const THREAD = new URL("../../dist/api/json-worker.js", import.meta.url);
 
 export type Body = {
@@ -59,7 +60,8 @@ export class JsonParser {
     return this.#thread.run({
       workspaceId,
       work: { chunks, reading, digestPrefix },
-      msMax: WAIT_MS_MAX,
+      waitMsMax: WAIT_MS_MAX,
+      runMsMax: PARSE_MS_MAX,
       late: () => new Unavailable("capacity", "a large body was not parsed in time"),
       onGone: (drop) => onGone(() => drop(new Unavailable("capacity", "the client has gone"))),
     });

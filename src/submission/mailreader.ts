@@ -10,6 +10,7 @@ import { Malformed } from "./malformed.ts";
 
 /** The worst of so many bytes takes about 10 ms. */
 const AT_ONCE_BYTES_MAX = 64 * 1024;
+const WAIT_MS_MAX = 30_000;
 const READ_MS_MAX = 30_000;
 const THREAD = new URL("../../dist/submission/mail-worker.js", import.meta.url);
 
@@ -35,7 +36,8 @@ export class MailReader {
       workspaceId,
       work: { blocks, envelope },
       memory: blocks.map(({ buffer }) => buffer as ArrayBuffer),
-      msMax: READ_MS_MAX,
+      waitMsMax: WAIT_MS_MAX,
+      runMsMax: READ_MS_MAX,
       late: () => new Error("a large message was not read in time"),
     });
     if (done.kind === "malformed") throw new Malformed(done.reason);
