@@ -9,9 +9,9 @@ import type { ReturnPathKey } from "../returnpath.ts";
 import { networkOf } from "../rules/visitor.ts";
 import type { Certificate } from "../smtp/certificate.ts";
 import { Flood } from "../smtp/flood.ts";
-import { Handshakes, secureContextOf } from "../smtp/handshakes.ts";
+import { secureContextOf } from "../smtp/handshakes.ts";
 import { SmtpListener } from "../smtp/listener.ts";
-import { type SessionLimits, SmtpSession, type SmtpSessionParts } from "../smtp/session.ts";
+import { type SessionLimits, SmtpSession } from "../smtp/session.ts";
 import { ReportService, type ReportTarget } from "./session.ts";
 
 const CONNECTIONS_MAX = 500;
@@ -72,20 +72,20 @@ export class ReportListener {
     this.#reports = new Flood(REPORTS_EACH_HOUR_MAX, 60 * MINUTE_MS, now);
     this.#complaints = new Flood(COMPLAINTS_EACH_MINUTE_MAX, MINUTE_MS, now);
     this.#allComplaints = new Flood(COMPLAINTS_MINUTE_MAX, MINUTE_MS, now);
-    const limits = { connectionsMax: CONNECTIONS_MAX, connectionsEachMax: CONNECTIONS_EACH_MAX };
-    this.#listener = new SmtpListener(limits, parts.onFault);
+    const secureContext = secureContextOf(parts.certificate);
+    this.#listener = new SmtpListener({
+      limits: { connectionsMax: CONNECTIONS_MAX, connectionsEachMax: CONNECTIONS_EACH_MAX },
+      secureContext: () => secureContext,
+      onFault: parts.onFault,
+    });
   }
 
   /** The port, when it listens. */
   listen(): Promise<number> {
-    const { host, port, name, certificate, busy, onFault } = this.#parts;
-    const secureContext = secureContextOf(certificate);
-    const handshakes = new Handshakes();
+    const { host, port, name, busy, onFault } = this.#parts;
     const limits = { ...LIMITS, ...this.#parts.limits };
-    return this.#listener.listen(host, port, (socket, remote, onEnd) => {
-      const secure: SmtpSessionParts["secure"] = (open, begun) =>
-        handshakes.begin(remote, open, secureContext, begun);
-      const session = { name, secure, isSecure: false, limits, onFault, onEnd };
+    return this.#listener.listen(host, port, (socket, remote, ties) => {
+      const session = { name, isSecure: false, limits, onFault, ...ties };
       const service = new ReportService<To>({
         remote,
         keptBytesMax: KEPT_BYTES_MAX,

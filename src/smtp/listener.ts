@@ -1,25 +1,40 @@
-/** Who may connect: so many at once, in all and from one address, over all the ports of one listener. */
+/**
+ * Who may connect: so many at once, in all and from one address, over all the ports of one listener. Their
+ * handshakes of TLS take turns.
+ */
 import { createServer, type Server, type Socket } from "node:net";
+import type { SecureContext } from "node:tls";
 import { ownerOf } from "../rules/visitor.ts";
-import type { SmtpSession } from "./session.ts";
+import { Handshakes } from "./handshakes.ts";
+import type { SmtpSession, SmtpSessionParts } from "./session.ts";
 
 /** A refused connection is there for so long, if the other side does not close it. */
 const REFUSED_MS = 1_000;
 
 export type ListenerLimits = { connectionsMax: number; connectionsEachMax: number };
 
-export type OpenSession = (socket: Socket, remote: string, onEnd: () => void) => SmtpSession;
+export type ListenerParts = {
+  limits: ListenerLimits;
+  /** Asked for at each handshake, since certificates are renewed. */
+  secureContext(): SecureContext;
+  onFault(error: unknown): void;
+};
+
+export type OpenSession = (
+  socket: Socket,
+  remote: string,
+  ties: Pick<SmtpSessionParts, "secure" | "onEnd">,
+) => SmtpSession;
 
 export class SmtpListener {
-  readonly #limits: ListenerLimits;
-  readonly #onFault: (error: unknown) => void;
+  readonly #parts: ListenerParts;
+  readonly #handshakes = new Handshakes();
   readonly #servers: Server[] = [];
   readonly #sessions = new Set<SmtpSession>();
   readonly #perAddress = new Map<string, number>();
 
-  constructor(limits: ListenerLimits, onFault: (error: unknown) => void) {
-    this.#limits = limits;
-    this.#onFault = onFault;
+  constructor(parts: ListenerParts) {
+    this.#parts = parts;
   }
 
   /** The port, when it listens. */
@@ -29,7 +44,7 @@ export class SmtpListener {
       server.once("error", reject);
       server.listen({ host, port }, () => {
         server.off("error", reject);
-        server.on("error", this.#onFault);
+        server.on("error", this.#parts.onFault);
         resolve();
       });
     });
@@ -48,7 +63,7 @@ export class SmtpListener {
   }
 
   #connected(socket: Socket, open: OpenSession): void {
-    const { connectionsMax, connectionsEachMax } = this.#limits;
+    const { connectionsMax, connectionsEachMax } = this.#parts.limits;
     const remote = ownerOf(socket.remoteAddress ?? "");
     const others = this.#perAddress.get(remote) ?? 0;
     if (this.#sessions.size >= connectionsMax || others >= connectionsEachMax) {
@@ -59,11 +74,14 @@ export class SmtpListener {
       return;
     }
     this.#perAddress.set(remote, others + 1);
-    const session = open(socket, remote, () => {
-      if (!this.#sessions.delete(session)) return;
-      const left = (this.#perAddress.get(remote) ?? 1) - 1;
-      if (left > 0) this.#perAddress.set(remote, left);
-      else this.#perAddress.delete(remote);
+    const session = open(socket, remote, {
+      secure: (plain, begun) => this.#handshakes.begin(remote, plain, this.#parts.secureContext(), begun),
+      onEnd: () => {
+        if (!this.#sessions.delete(session)) return;
+        const left = (this.#perAddress.get(remote) ?? 1) - 1;
+        if (left > 0) this.#perAddress.set(remote, left);
+        else this.#perAddress.delete(remote);
+      },
     });
     this.#sessions.add(session);
   }

@@ -7,9 +7,9 @@ import type { Clock } from "../clock.ts";
 import type { Config } from "../config.ts";
 import { type Certificate, selfSigned } from "../smtp/certificate.ts";
 import { Flood } from "../smtp/flood.ts";
-import { Handshakes, secureContextOf } from "../smtp/handshakes.ts";
+import { secureContextOf } from "../smtp/handshakes.ts";
 import { SmtpListener } from "../smtp/listener.ts";
-import { type SessionLimits, SmtpSession, type SmtpSessionParts } from "../smtp/session.ts";
+import { type SessionLimits, SmtpSession } from "../smtp/session.ts";
 import { MailReader } from "./mailreader.ts";
 import { type MailDoor, type MessageRoom, SubmissionService } from "./service.ts";
 
@@ -71,28 +71,29 @@ export async function openSubmission(
   const limits = { ...LIMITS, ...parts.limits };
   const reader = new MailReader();
   const failures = new Flood(FAILED_LOGINS_MAX, FAILED_LOGINS_MS, () => clock.now());
-  const handshakes = new Handshakes();
-  const listener = new SmtpListener(LISTENER_LIMITS, onFault);
+  const secureContext = () => certificate.secureContext;
+  const listener = new SmtpListener({ limits: LISTENER_LIMITS, secureContext, onFault });
   const listen = (port: number | null, isSecure: boolean) =>
     port === null
       ? null
-      : listener.listen(host, port, (socket, remote, onEnd) => {
-          const secure: SmtpSessionParts["secure"] = (open, begun) =>
-            handshakes.begin(remote, open, certificate.secureContext, begun);
-          return new SmtpSession(
-            socket,
-            { name, secure, isSecure, limits, onFault, onEnd },
-            (self) =>
-              new SubmissionService({
-                remote,
-                door,
-                room,
-                failures,
-                read: (...message) => reader.read(...message),
-                onAuthenticated: () => self.extend(LOGGED_IN_MS_MAX),
-              }),
-          );
-        });
+      : listener.listen(
+          host,
+          port,
+          (socket, remote, ties) =>
+            new SmtpSession(
+              socket,
+              { name, isSecure, limits, onFault, ...ties },
+              (self) =>
+                new SubmissionService({
+                  remote,
+                  door,
+                  room,
+                  failures,
+                  read: (...message) => reader.read(...message),
+                  onAuthenticated: () => self.extend(LOGGED_IN_MS_MAX),
+                }),
+            ),
+        );
   const stop = async () => {
     certificate.stop();
     await listener.stop();

@@ -4,12 +4,17 @@
  */
 import { once } from "node:events";
 import { connect } from "node:net";
+import { createSecureContext } from "node:tls";
 import { expect, test } from "vitest";
 import { SmtpListener } from "../../src/smtp/listener.ts";
 
 test("of a connection that is refused nothing is left, whatever it has sent", async () => {
-  const listener = new SmtpListener({ connectionsMax: 0, connectionsEachMax: 0 }, (error) => {
-    throw error;
+  const listener = new SmtpListener({
+    limits: { connectionsMax: 0, connectionsEachMax: 0 },
+    secureContext: () => createSecureContext(),
+    onFault(error) {
+      throw error;
+    },
   });
   const port = await listener.listen("127.0.0.1", 0, () => {
     throw new Error("no session may begin");
