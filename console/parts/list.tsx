@@ -16,6 +16,8 @@ const EXPORT_ROWS_MAX = 50_000;
 const EXPORT_READ_ROWS_MAX = 200_000;
 const SHOWN_ROWS = 50;
 const PAGE_ROWS_MAX = 100;
+/** Of a list that is here as a whole, until somebody asks for more. */
+const SHORT_ROWS_SHOWN = 100;
 /** A filtered page may be empty although others follow: so many are read until somebody asks for more. */
 const PAGES_MAX = 20;
 
@@ -42,6 +44,7 @@ export function List<T extends { id: string }>({
   rowFilters = [],
   columns,
   exported = columns,
+  draw,
   empty,
   refreshed,
 }: {
@@ -54,6 +57,8 @@ export function List<T extends { id: string }>({
   rowFilters?: readonly RowFilter<T>[];
   columns: readonly Column<T>[];
   exported?: readonly Column<T>[];
+  /** What is no table. */
+  draw?: Drawn<T> | undefined;
   empty: ComponentChildren;
   /** Read again whenever this changes. */
   refreshed?: unknown;
@@ -73,15 +78,20 @@ export function List<T extends { id: string }>({
       <Refusal error={error?.message ?? null} />
       {isFiltered && error?.status === 422 && <Unfilter filters={filters} />}
       {!loaded && !error && <Skeleton lines={8} />}
-      {loaded && rows && rows.length > 0 && (
-        <Table
-          label={label}
-          columns={columns}
-          rows={rows}
-          keyOf={({ id }) => id}
-          isNew={({ id }) => loaded.newest.has(id)}
-        />
-      )}
+      {loaded &&
+        rows &&
+        rows.length > 0 &&
+        (draw ? (
+          draw(rows)
+        ) : (
+          <Table
+            label={label}
+            columns={columns}
+            rows={rows}
+            keyOf={({ id }) => id}
+            isNew={({ id }) => loaded.newest.has(id)}
+          />
+        ))}
       {loaded &&
         rows?.length === 0 &&
         (isFiltered ? (
@@ -257,43 +267,67 @@ export function isIn(value: string, ...texts: readonly (string | null | undefine
   return texts.some((text) => text?.toLowerCase().includes(value.toLowerCase()));
 }
 
+/** The rows as something else than a table. */
+type Drawn<T> = (rows: readonly T[]) => ComponentChildren;
+
 /** A list that is here as a whole: filters in the URL, as those of a longer one. */
 export function ShortList<T>({
   label,
-  filters,
+  region = label,
+  filters = [],
   rows,
   columns,
-  keyOf,
+  exported = columns,
+  draw,
+  keyOf = () => "",
+  atAGlance = 0,
 }: {
   label: string;
-  filters: readonly RowFilter<T>[];
+  /** What its table is called, where that is not what the rows are. */
+  region?: string;
+  filters?: readonly RowFilter<T>[];
   rows: readonly T[];
   columns: readonly Column<T>[];
-  keyOf(row: T): string;
+  exported?: readonly Column<T>[];
+  draw?: Drawn<T>;
+  /** Without `draw`. */
+  keyOf?(row: T): string;
+  /** So many rows, as a part of something else, need neither a filter nor a file. */
+  atAGlance?: number;
 }) {
   const { query } = usePlace();
-  const shown = rows.filter((row) => holdsAll(filters, query, row));
+  const [most, setMost] = useState(SHORT_ROWS_SHOWN);
+  const isFiltered = filters.some(({ name }) => query.get(name));
+  const found = rows.filter((row) => holdsAll(filters, query, row));
+  const shown = found.slice(0, most);
+  const isWhole = rows.length <= atAGlance && !isFiltered;
   return (
     <div class="list">
-      <Filters filters={filters} query={query} />
-      <Matches rows={filters.some(({ name }) => query.get(name)) ? shown.length : null} isCut={false} />
-      {shown.length > 0 ? (
-        <>
-          <Table label={label} columns={columns} rows={shown} keyOf={keyOf} />
-          <footer class="list-foot">
-            <span class="muted">{count(shown.length)} shown</span>
-            <Export
-              label={label}
-              columns={columns}
-              rowsOf={async (onPage) => {
-                onPage(shown, shown.length);
-                return { isCut: false };
-              }}
-            />
-          </footer>
-        </>
-      ) : (
-        <Unmatched filters={filters} label={label} />
+      {!isWhole && filters.length > 0 && <Filters filters={filters} query={query} />}
+      <Matches rows={isFiltered ? found.length : null} isCut={false} />
+      {shown.length === 0 && isFiltered && <Unmatched filters={filters} label={label} />}
+      {shown.length > 0 &&
+        (draw ? draw(shown) : <Table label={region} columns={columns} rows={shown} keyOf={keyOf} />)}
+      {shown.length > 0 && !isWhole && (
+        <footer class="list-foot">
+          <span class="muted">
+            {count(shown.length)}
+            {shown.length < found.length && ` of ${count(found.length)}`} shown
+          </span>
+          {shown.length < found.length && (
+            <button type="button" onClick={() => setMost(most + SHORT_ROWS_SHOWN)}>
+              Show more
+            </button>
+          )}
+          <Export
+            label={label}
+            columns={exported}
+            rowsOf={async (onPage) => {
+              onPage(found, found.length);
+              return { isCut: false };
+            }}
+          />
+        </footer>
       )}
     </div>
   );

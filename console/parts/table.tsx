@@ -1,6 +1,11 @@
 /** A table that is easy to scan. On narrow screens columns marked `wide` are left out. */
 import type { ComponentChildren } from "preact";
 
+/** What is only in the export. */
+export function hidden<T>(name: string, csv: NonNullable<Column<T>["csv"]>): Column<T> {
+  return { name, cell: () => null, csv };
+}
+
 export type Column<T> = {
   name: string;
   cell(row: T): ComponentChildren;

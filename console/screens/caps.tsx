@@ -6,8 +6,8 @@ import { Chart } from "../parts/chart.tsx";
 import { Diff } from "../parts/diff.tsx";
 import { objectIn } from "../parts/editor.tsx";
 import { Area, Check, Dialog, Form, maybe, OWN_TIME, Text, textOf } from "../parts/form.tsx";
-import { List } from "../parts/list.tsx";
-import { Table } from "../parts/table.tsx";
+import { isIn, List, type RowFilter, ShortList } from "../parts/list.tsx";
+import { type Column, hidden, Table } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
 import { useConsole } from "../session.ts";
 import { capital, count, counted, fullTime, withFullTimes } from "../words.ts";
@@ -240,22 +240,48 @@ function Forecast({
       <Chart title="Recipients per day" days={labels} series={series} most={most} />
       {steps.length === 0 && <NothingAhead />}
       {steps.length > 0 && (
-        <Table
-          label="Steps ahead"
+        <ShortList
+          label="steps ahead"
+          filters={AHEAD_FILTERS}
           rows={steps}
           keyOf={({ day }) => day}
-          columns={[
-            { name: "Day", cell: ({ day }) => <span class="nowrap">{day}</span> },
-            { name: "Cap", numeric: true, cell: ({ likely }) => count(likely.capDay) },
-            { name: "At most", numeric: true, wide: true, cell: ({ most }) => count(most.capDay) },
-            { name: "Level", wide: true, cell: ({ likely }) => capital(likely.level) },
-            { name: "Why", cell: ({ likely }) => likely.reason },
-          ]}
+          columns={AHEAD_COLUMNS}
         />
       )}
     </>
   );
 }
+
+const AHEAD_FILTERS: readonly RowFilter<ForecastDay>[] = [
+  {
+    name: "ahead",
+    label: "Find",
+    holds: ({ day, likely }, value) => isIn(value, day, likely.level, likely.reason),
+  },
+];
+const AHEAD_COLUMNS: readonly Column<ForecastDay>[] = [
+  { name: "Day", cell: ({ day }) => <span class="nowrap">{day}</span>, csv: ({ day }) => day },
+  {
+    name: "Cap",
+    numeric: true,
+    cell: ({ likely }) => count(likely.capDay),
+    csv: ({ likely }) => likely.capDay,
+  },
+  {
+    name: "At most",
+    numeric: true,
+    wide: true,
+    cell: ({ most }) => count(most.capDay),
+    csv: ({ most }) => most.capDay,
+  },
+  {
+    name: "Level",
+    wide: true,
+    cell: ({ likely }) => capital(likely.level),
+    csv: ({ likely }) => likely.level,
+  },
+  { name: "Why", cell: ({ likely }) => likely.reason, csv: ({ likely }) => likely.reason },
+];
 
 function stepsOf(ahead: readonly ForecastDay[]): ForecastDay[] {
   return ahead.filter(({ likely }, n) => likely.reason && likely.reason !== ahead[n - 1]?.likely.reason);
@@ -280,11 +306,26 @@ export function NextStep() {
   );
 }
 
+const HISTORY_FILTERS: readonly RowFilter<Change>[] = [
+  {
+    name: "level",
+    label: "Level",
+    options: Object.keys(LEVELS),
+    holds: ({ level }, value) => level === value,
+  },
+  {
+    name: "find",
+    label: "Find",
+    holds: ({ by, reason, at }, value) => isIn(value, by, reason, at),
+  },
+];
+
 function History({ newest }: { newest: string | undefined }) {
   return (
     <List<Change>
       label="changes"
       path="caps/history"
+      rowFilters={HISTORY_FILTERS}
       refreshed={newest}
       columns={[
         {
@@ -335,40 +376,120 @@ function Step({ before, after }: { before: number; after: number }) {
 function Windows({ changes }: { changes: readonly Change[] }) {
   const decided = changes.filter(({ counts }) => counts?.measure !== undefined);
   if (decided.length === 0) return null;
-  const rate = (share = 0) => `${Number((100 * share).toPrecision(2))}%`;
   return (
-    <Table
-      label="Windows that decided"
+    <ShortList
+      label="windows that decided"
+      filters={WINDOW_FILTERS}
       rows={decided}
       keyOf={({ id }) => id}
-      columns={[
-        { name: "Decided", cell: ({ at }) => <Time at={at} /> },
-        {
-          name: "Window",
-          cell: ({ counts }) => (
-            <>
-              {counts?.measure === "bounce" ? "Bounces" : "Complaints"}
-              {counts?.stream && ` of ${counts.stream}`} since {counts?.since && fullTime(counts.since)}
-            </>
-          ),
-        },
-        {
-          name: "Observed",
-          numeric: true,
-          cell: ({ counts }) => {
-            const { events = 0, of = 0 } = counts ?? {};
-            return `${rate(events / Math.max(1, of))}, ${count(events)} of ${count(of)}`;
-          },
-        },
-        { name: "Surely over", numeric: true, cell: ({ counts }) => rate(counts?.at_least) },
-        { name: "Limit", numeric: true, cell: ({ counts }) => rate(counts?.limit) },
-        { name: "Level", wide: true, cell: ({ level }) => capital(level) },
-      ]}
+      columns={WINDOW_COLUMNS}
+      exported={EXPORTED_WINDOWS}
     />
   );
 }
 
+function rate(share = 0): string {
+  return `${Number((100 * share).toPrecision(2))}%`;
+}
+
+const WINDOW_FILTERS: readonly RowFilter<Change>[] = [
+  {
+    name: "measure",
+    label: "Measure",
+    options: ["bounce", "complaint"],
+    holds: ({ counts }, value) => counts?.measure === value,
+  },
+];
+const WINDOW_COLUMNS: readonly Column<Change>[] = [
+  { name: "Decided", cell: ({ at }) => <Time at={at} />, csv: ({ at }) => at },
+  {
+    name: "Window",
+    cell: ({ counts }) => (
+      <>
+        {counts?.measure === "bounce" ? "Bounces" : "Complaints"}
+        {counts?.stream && ` of ${counts.stream}`} since {counts?.since && fullTime(counts.since)}
+      </>
+    ),
+  },
+  {
+    name: "Observed",
+    numeric: true,
+    cell: ({ counts }) => {
+      const { events = 0, of = 0 } = counts ?? {};
+      return `${rate(events / Math.max(1, of))}, ${count(events)} of ${count(of)}`;
+    },
+  },
+  {
+    name: "Surely over",
+    numeric: true,
+    cell: ({ counts }) => rate(counts?.at_least),
+    csv: ({ counts }) => counts?.at_least,
+  },
+  {
+    name: "Limit",
+    numeric: true,
+    cell: ({ counts }) => rate(counts?.limit),
+    csv: ({ counts }) => counts?.limit,
+  },
+  { name: "Level", wide: true, cell: ({ level }) => capital(level), csv: ({ level }) => level },
+];
+const EXPORTED_WINDOWS: readonly Column<Change>[] = [
+  ...WINDOW_COLUMNS,
+  hidden("Measure", ({ counts }) => counts?.measure),
+  hidden("Stream", ({ counts }) => counts?.stream),
+  hidden("Since", ({ counts }) => counts?.since),
+  hidden("Events", ({ counts }) => counts?.events),
+  hidden("Of", ({ counts }) => counts?.of),
+  hidden("Why", ({ reason }) => reason),
+];
+
 type EvidenceProps = { days: readonly Counted[]; hears: boolean; changes: readonly Change[] };
+
+const DAY_FILTERS: readonly RowFilter<Counted>[] = [
+  { name: "day", label: "Day", placeholder: "2026-11-2", holds: ({ day }, value) => isIn(value, day) },
+];
+const DAY_COLUMNS: readonly Column<Counted>[] = [
+  { name: "Day (UTC)", cell: ({ day }) => <span class="nowrap">{day}</span>, csv: ({ day }) => day },
+  {
+    name: "Tried",
+    numeric: true,
+    cell: ({ attempted }) => count(attempted),
+    csv: ({ attempted }) => attempted,
+  },
+  {
+    name: "Delivered",
+    numeric: true,
+    wide: true,
+    cell: ({ delivered }) => count(delivered),
+    csv: ({ delivered }) => delivered,
+  },
+  {
+    name: "Hard bounces",
+    numeric: true,
+    cell: ({ bounced }) => count(bounced),
+    csv: ({ bounced }) => bounced,
+  },
+  {
+    name: "Complaints",
+    numeric: true,
+    cell: ({ complained }) => count(complained),
+    csv: ({ complained }) => complained,
+  },
+  {
+    name: "Used of the cap",
+    numeric: true,
+    wide: true,
+    cell: ({ used }) => count(used),
+    csv: ({ used }) => used,
+  },
+  {
+    name: "Waited",
+    numeric: true,
+    wide: true,
+    cell: ({ delayed }) => count(delayed),
+    csv: ({ delayed }) => delayed,
+  },
+];
 
 function Evidence({ days, hears, changes }: EvidenceProps) {
   const shown = [...days].reverse().slice(0, 30);
@@ -380,19 +501,12 @@ function Evidence({ days, hears, changes }: EvidenceProps) {
         </p>
       )}
       <Windows changes={changes} />
-      <Table
-        label="Days that the policy judges"
+      <ShortList
+        label="days that the policy judges"
+        filters={DAY_FILTERS}
         rows={shown}
         keyOf={({ day }) => day}
-        columns={[
-          { name: "Day (UTC)", cell: ({ day }) => <span class="nowrap">{day}</span> },
-          { name: "Tried", numeric: true, cell: ({ attempted }) => count(attempted) },
-          { name: "Delivered", numeric: true, wide: true, cell: ({ delivered }) => count(delivered) },
-          { name: "Hard bounces", numeric: true, cell: ({ bounced }) => count(bounced) },
-          { name: "Complaints", numeric: true, cell: ({ complained }) => count(complained) },
-          { name: "Used of the cap", numeric: true, wide: true, cell: ({ used }) => count(used) },
-          { name: "Waited", numeric: true, wide: true, cell: ({ delayed }) => count(delayed) },
-        ]}
+        columns={DAY_COLUMNS}
       />
     </>
   );
@@ -498,6 +612,30 @@ function isSection(value: unknown): value is Record<string, unknown> {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }
 
+const SHADOW_FILTERS: readonly RowFilter<ShadowStep>[] = [
+  {
+    name: "shadow",
+    label: "Find",
+    holds: ({ level_before, level, reason }, value) => isIn(value, level_before, level, reason),
+  },
+];
+const SHADOW_COLUMNS: readonly Column<ShadowStep>[] = [
+  { name: "When", cell: ({ at }) => <Time at={at} />, csv: ({ at }) => at },
+  {
+    name: "Cap a day",
+    numeric: true,
+    cell: ({ day_before, day_after }) => `${count(day_before)} to ${count(day_after)}`,
+    csv: ({ day_after }) => day_after,
+  },
+  {
+    name: "Level",
+    wide: true,
+    cell: ({ level_before, level }) => `${level_before} to ${level}`,
+    csv: ({ level }) => level,
+  },
+  { name: "Reason", shrinks: true, cell: ({ reason }) => reason, csv: ({ reason }) => reason },
+];
+
 /** What is judged on the same evidence and changes nothing. */
 function Shadow({ shadow, inForce, policy }: { shadow: ShadowAnswer; inForce: string; policy: string }) {
   const { since, steps, changes } = shadow;
@@ -522,20 +660,13 @@ function Shadow({ shadow, inForce, policy }: { shadow: ShadowAnswer; inForce: st
         ]}
       />
       {changes.length > 0 && (
-        <Table
-          label="What the shadow policy would have done"
+        <ShortList
+          label="steps of the shadow policy"
+          region="What the shadow policy would have done"
+          filters={SHADOW_FILTERS}
           rows={changes}
           keyOf={({ at, reason }) => at + reason}
-          columns={[
-            { name: "When", cell: ({ at }) => <Time at={at} /> },
-            {
-              name: "Cap a day",
-              numeric: true,
-              cell: ({ day_before, day_after }) => `${count(day_before)} to ${count(day_after)}`,
-            },
-            { name: "Level", wide: true, cell: ({ level_before, level }) => `${level_before} to ${level}` },
-            { name: "Reason", shrinks: true, cell: ({ reason }) => reason },
-          ]}
+          columns={SHADOW_COLUMNS}
         />
       )}
       <h4>What differs from the policy in force</h4>

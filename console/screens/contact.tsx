@@ -4,6 +4,8 @@ import { useChanges, useGet } from "../hooks.ts";
 import { Badge, Card, Facts, Refusal, Screen, Skeleton, Time, Told } from "../parts/bits.tsx";
 import { objectIn } from "../parts/editor.tsx";
 import { Area, Confirm, Dialog, Form, Text, textOf } from "../parts/form.tsx";
+import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
+import { hidden } from "../parts/table.tsx";
 import { BASE, go } from "../place.ts";
 import { useMayManage } from "../session.ts";
 import type { Contact, ListOf } from "../shapes.ts";
@@ -119,27 +121,55 @@ export function ContactScreen({ id: audienceId, other: id }: { id: string; other
   );
 }
 
+/** Each with some lines of its own. */
+const AT_A_GLANCE = 5;
+type Recorded = Record<string, unknown>;
+const CONSENT_FILTERS: readonly RowFilter<Recorded>[] = [
+  {
+    name: "consent",
+    label: "Find",
+    holds: (record, value) => isIn(value, ...toldOf(record).flat()),
+  },
+];
+
 /** What was recorded of their consent: as it is, since each source knows other things. */
 function Consent({ id }: { id: string }) {
-  const { data, error } = useGet<ListOf<Record<string, unknown>>>(`contacts/${id}/consent`);
+  const { data, error } = useGet<ListOf<Recorded>>(`contacts/${id}/consent`);
   return (
     <Card title="Consent">
       <Refusal error={error} />
       {!data && !error && <Skeleton lines={3} />}
       {data?.data.length === 0 && <p class="muted">Nothing was recorded.</p>}
-      <ol class="timeline">
-        {data?.data.map((record, n) => (
-          <li key={n}>
-            <Facts
-              facts={Object.entries(record).flatMap(([name, value]): [string, string][] =>
-                isTold(name, value) ? [[fieldName(name), say(name, value)]] : [],
-              )}
-            />
-          </li>
-        ))}
-      </ol>
+      {data && (
+        <ShortList
+          label="records of consent"
+          filters={CONSENT_FILTERS}
+          rows={data.data}
+          atAGlance={AT_A_GLANCE}
+          columns={Object.keys(data.data[0] ?? {}).map((name) => hidden(fieldName(name), textOfField(name)))}
+          draw={(records) => (
+            <ol class="timeline">
+              {records.map((record, n) => (
+                <li key={n}>
+                  <Facts facts={toldOf(record)} />
+                </li>
+              ))}
+            </ol>
+          )}
+        />
+      )}
     </Card>
   );
+}
+
+function toldOf(record: Recorded): [string, string][] {
+  return Object.entries(record).flatMap(([name, value]) =>
+    isTold(name, value) ? [[fieldName(name), say(name, value)]] : [],
+  );
+}
+
+function textOfField(name: string): (record: Recorded) => string | null {
+  return ({ [name]: value }) => (value === null ? null : String(value));
 }
 
 function isTold(name: string, value: unknown): boolean {

@@ -3,8 +3,8 @@ import { call } from "../call.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Copy, Empty, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
 import { Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
-import { isIn, List } from "../parts/list.tsx";
-import { Table } from "../parts/table.tsx";
+import { isIn, List, type RowFilter, ShortList } from "../parts/list.tsx";
+import { type Column, hidden } from "../parts/table.tsx";
 import { BASE, go } from "../place.ts";
 import { useMayManage } from "../session.ts";
 
@@ -91,6 +91,55 @@ export function DomainsScreen() {
   );
 }
 
+const RECORD_FILTERS: readonly RowFilter<DnsRecord>[] = [
+  {
+    name: "find",
+    label: "Find",
+    holds: ({ record, type, name, value: own }, value) => isIn(value, record, type, name, own),
+  },
+  {
+    name: "status",
+    label: "With status",
+    options: ["not_started", "pending", "verified", "temporary_failure", "failed"],
+    holds: ({ status }, value) => status === value,
+  },
+];
+
+const RECORD_COLUMNS: readonly Column<DnsRecord>[] = [
+  {
+    name: "Record",
+    cell: ({ record, type, status }) => (
+      <>
+        <strong>{record}</strong> <span class="muted">{type}</span>
+        <div>
+          <Badge state={status} />
+        </div>
+      </>
+    ),
+  },
+  {
+    name: "Name and value",
+    cell: ({ record, name, value, ttl }) => (
+      <div class="stack">
+        <Value text={name} />
+        <Value text={value} />
+        <span class="muted small-text">
+          {PURPOSE[record]} TTL: {ttl}.
+        </span>
+      </div>
+    ),
+  },
+];
+
+const EXPORTED_RECORDS: readonly Column<DnsRecord>[] = [
+  hidden("Record", ({ record }) => record),
+  hidden("Type", ({ type }) => type),
+  hidden("Name", ({ name }) => name),
+  hidden("Value", ({ value }) => value),
+  hidden("TTL", ({ ttl }) => ttl),
+  hidden("Status", ({ status }) => status),
+];
+
 export function DomainScreen({ id }: { id: string }) {
   const { data, error, reload } = useGet<Domain>(`v1/domains/${id}`);
   const mayManage = useMayManage();
@@ -130,35 +179,13 @@ export function DomainScreen({ id }: { id: string }) {
         </p>
       )}
       {data && (
-        <Table
+        <ShortList
           label="DNS records"
+          filters={RECORD_FILTERS}
           rows={data.records}
           keyOf={({ record, name }) => record + name}
-          columns={[
-            {
-              name: "Record",
-              cell: ({ record, type, status }) => (
-                <>
-                  <strong>{record}</strong> <span class="muted">{type}</span>
-                  <div>
-                    <Badge state={status} />
-                  </div>
-                </>
-              ),
-            },
-            {
-              name: "Name and value",
-              cell: ({ record, name, value, ttl }) => (
-                <div class="stack">
-                  <Value text={name} />
-                  <Value text={value} />
-                  <span class="muted small-text">
-                    {PURPOSE[record]} TTL: {ttl}.
-                  </span>
-                </div>
-              ),
-            },
-          ]}
+          columns={RECORD_COLUMNS}
+          exported={EXPORTED_RECORDS}
         />
       )}
       {isRemoving && (

@@ -16,7 +16,9 @@ import {
   Time,
 } from "../parts/bits.tsx";
 import { Confirm, Dialog, Do, Form, OWN_TIME, Text, textOf } from "../parts/form.tsx";
+import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
 import { Preview } from "../parts/preview.tsx";
+import { type Column, hidden } from "../parts/table.tsx";
 import { BASE, go } from "../place.ts";
 import { useConsole } from "../session.ts";
 import type { Email, ListOf } from "../shapes.ts";
@@ -166,42 +168,95 @@ function Suppression({ email }: { email: Email }) {
   );
 }
 
+/** Of an e-mail to one recipient: what has fewer rows is seen at a glance. */
+const AT_A_GLANCE = 12;
+
+type Happened = Email["events"][number];
+const EVENT_FILTERS: readonly RowFilter<Happened>[] = [
+  {
+    name: "happened",
+    label: "Find",
+    holds: ({ type, recipient, detail }, value) => isIn(value, plain(type), recipient, detail),
+  },
+];
+const EVENT_COLUMNS: readonly Column<Happened>[] = [
+  hidden("At", ({ at }) => at),
+  hidden("Type", ({ type }) => type),
+  hidden("Recipient", ({ recipient }) => recipient),
+  hidden("Detail", ({ detail }) => detail),
+];
+
 function Timeline({ email }: { email: Email }) {
+  const isToMany = email.to.length + email.cc.length + email.bcc.length > 1;
   return (
     <Card title="Timeline">
-      <ol class="timeline">
-        {email.events.map((event, n) => (
-          <li key={n}>
-            <div>
-              <Badge state={event.type} /> <Moment at={event.at} />
-            </div>
-            {event.recipient && email.to.length + email.cc.length + email.bcc.length > 1 && (
-              <div>{event.recipient}</div>
-            )}
-            {event.detail && <div class="reply">{event.detail}</div>}
-          </li>
-        ))}
-      </ol>
+      <ShortList
+        label="events"
+        filters={EVENT_FILTERS}
+        rows={email.events}
+        atAGlance={AT_A_GLANCE}
+        columns={EVENT_COLUMNS}
+        draw={(events) => (
+          <ol class="timeline">
+            {events.map((event, n) => (
+              <li key={n}>
+                <div>
+                  <Badge state={event.type} /> <Moment at={event.at} />
+                </div>
+                {event.recipient && isToMany && <div>{event.recipient}</div>}
+                {event.detail && <div class="reply">{event.detail}</div>}
+              </li>
+            ))}
+          </ol>
+        )}
+      />
     </Card>
   );
 }
+
+const ATTEMPT_FILTERS: readonly RowFilter<Attempt>[] = [
+  {
+    name: "attempted",
+    label: "Find",
+    holds: ({ recipient, host, reply }, value) => isIn(value, recipient, host, reply),
+  },
+];
+const ATTEMPT_COLUMNS: readonly Column<Attempt>[] = [
+  hidden("At", ({ at }) => at),
+  hidden("Recipient", ({ recipient }) => recipient),
+  hidden("Reply", ({ reply }) => reply),
+  hidden("Host", ({ host }) => host),
+  hidden("IP address", ({ ip }) => ip),
+  hidden("TLS", ({ tls }) => tls),
+  hidden("Reached", ({ phase }) => phase),
+  hidden("Took, in ms", ({ duration_ms }) => duration_ms),
+];
 
 function Attempts({ email }: { email: Email }) {
   const attempts = email.delivery_attempts as Attempt[];
   if (attempts.length === 0) return null;
   return (
     <Card title={attempts.length === 1 ? "Delivery attempt" : `${attempts.length} delivery attempts`}>
-      <ol class="attempts">
-        {attempts.map((attempt, n) => (
-          <li key={n}>
-            <p>
-              {attempt.recipient} <Moment at={attempt.at} />
-            </p>
-            <pre class="reply">{attempt.reply ?? "no reply"}</pre>
-            <p class="muted small-text">{connectionOf(attempt)}</p>
-          </li>
-        ))}
-      </ol>
+      <ShortList
+        label="attempts"
+        filters={ATTEMPT_FILTERS}
+        rows={attempts}
+        atAGlance={AT_A_GLANCE}
+        columns={ATTEMPT_COLUMNS}
+        draw={(shown) => (
+          <ol class="attempts">
+            {shown.map((attempt, n) => (
+              <li key={n}>
+                <p>
+                  {attempt.recipient} <Moment at={attempt.at} />
+                </p>
+                <pre class="reply">{attempt.reply ?? "no reply"}</pre>
+                <p class="muted small-text">{connectionOf(attempt)}</p>
+              </li>
+            ))}
+          </ol>
+        )}
+      />
     </Card>
   );
 }

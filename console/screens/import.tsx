@@ -1,11 +1,10 @@
 import { call } from "../call.ts";
-import { csvOf } from "../csv.ts";
 import { useGet, useReadingEvery } from "../hooks.ts";
 import { Badge, Card, Code, Refusal, Screen } from "../parts/bits.tsx";
 import { Field, Form, maybe, Text } from "../parts/form.tsx";
-import { Table } from "../parts/table.tsx";
+import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
+import type { Column } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
-import { saveFile } from "../savefile.ts";
 import type { AudienceItem } from "../shapes.ts";
 import { bytes, count, type Tone } from "../words.ts";
 
@@ -24,7 +23,6 @@ type Import = {
 
 const LOOK_MS = 700;
 const FILE_BYTES_MAX = 4 * 1024 * 1024;
-const SHOWN_MAX = 100;
 const TITLES = { running: "Importing", done: "Imported", failed: "The import has failed" };
 const TONES: Record<Import["state"], Tone> = { running: "calm", done: "good", failed: "bad" };
 const EXAMPLE = `email,first_name,last_name,tags
@@ -87,41 +85,41 @@ async function textIn(file: File): Promise<string> {
   }
 }
 
+const REJECTED_FILTERS: readonly RowFilter<Rejected>[] = [
+  {
+    name: "rejected",
+    label: "Find",
+    holds: ({ row, reason }, value) => isIn(value, reason) || String(row) === value,
+  },
+];
+const REJECTED_COLUMNS: readonly Column<Rejected>[] = [
+  { name: "Row", numeric: true, cell: ({ row }) => count(row), csv: ({ row }) => row },
+  { name: "Why", cell: ({ reason }) => reason, csv: ({ reason }) => reason },
+];
+
 function Progress({ id }: { id: string }) {
   const { data, error, reload } = useGet<Import>(`contacts/import/${encodeURIComponent(id)}`);
   useReadingEvery(data?.state === "running" ? LOOK_MS : null, reload);
   if (!data) return <Refusal error={error} />;
   const { rejected, rows, done, imported, skipped, state, reason } = data;
-  const save = () =>
-    saveFile("rejected.csv", "text/csv", [
-      csvOf([["row", "reason"], ...rejected.map(({ row, reason }) => [row, reason])]),
-    ]);
   return (
-    <Card
-      title={TITLES[state]}
-      actions={
-        rejected.length > 0 && (
-          <button type="button" class="small" onClick={save}>
-            Rejected rows as CSV
-          </button>
-        )
-      }
-    >
+    <Card title={TITLES[state]}>
       <Refusal error={error ?? reason} />
       <p role="status">
         <Badge state={state} tone={TONES[state]} /> {count(done)} of {count(rows)} rows: {count(imported)}{" "}
         imported, {count(skipped)} rejected
       </p>
       <progress max={Math.max(1, rows)} value={done} aria-label="Rows imported" />
+      {skipped > rejected.length && (
+        <p class="muted">The first {count(rejected.length)} rejected rows are kept.</p>
+      )}
       {rejected.length > 0 && (
-        <Table
-          label="Rejected rows"
-          rows={rejected.slice(0, SHOWN_MAX)}
+        <ShortList
+          label="rejected rows"
+          filters={REJECTED_FILTERS}
+          rows={rejected}
           keyOf={({ row }) => String(row)}
-          columns={[
-            { name: "Row", numeric: true, cell: ({ row }) => count(row) },
-            { name: "Why", cell: ({ reason }) => reason },
-          ]}
+          columns={REJECTED_COLUMNS}
         />
       )}
     </Card>

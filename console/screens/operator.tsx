@@ -4,7 +4,7 @@ import { useGet } from "../hooks.ts";
 import { Badge, Card, Host, Refusal, Screen, Skeleton, Tabs, Time, Told } from "../parts/bits.tsx";
 import { Dialog, Do, Form, maybe, Text, textOf } from "../parts/form.tsx";
 import { isIn, List, type RowFilter, ShortList } from "../parts/list.tsx";
-import { type Column, Table } from "../parts/table.tsx";
+import type { Column } from "../parts/table.tsx";
 import { BASE, refine, usePlace, WORKSPACE } from "../place.ts";
 import { useConsole } from "../session.ts";
 import { capital, count } from "../words.ts";
@@ -192,9 +192,13 @@ function foundColumns(own: ReadonlySet<string>): Column<Found>[] {
 
 function Find() {
   const { session } = useConsole();
+  const { query } = usePlace();
   const [found, setFound] = useState<Found[] | null>(null);
   const find = async (fields: FormData) => {
-    setFound((await inquire<{ data: Found[] }>("operator/find", { what: textOf(fields, "what") })).data);
+    const what = textOf(fields, "what");
+    setFound((await inquire<{ data: Found[] }>("operator/find", { what })).data);
+    // who opens the link looks by themselves, since the audit log notes each look
+    refine({ find: what });
   };
   return (
     <Card>
@@ -202,6 +206,7 @@ function Find() {
         <Text
           label="Message-ID or id"
           name="what"
+          value={query.get("find") ?? ""}
           hint="Of mail in any workspace. Addresses and contents are not shown."
         />
       </Form>
@@ -229,6 +234,25 @@ type WholeQueueAnswer = {
   sending: Sending[];
 };
 
+const SENDING_FILTERS: readonly RowFilter<Sending>[] = [
+  { name: "sending", label: "Being sent to", holds: ({ domain }, value) => isIn(value, domain) },
+];
+const SENDING_COLUMNS: readonly Column<Sending>[] = [
+  { name: "Being sent to", cell: ({ domain }) => <Host name={domain} />, csv: ({ domain }) => domain },
+  {
+    name: "In flight",
+    numeric: true,
+    cell: ({ in_flight }) => count(in_flight),
+    csv: ({ in_flight }) => in_flight,
+  },
+  {
+    name: "Delivered a minute",
+    numeric: true,
+    cell: ({ delivered_per_minute }) => count(delivered_per_minute),
+    csv: ({ delivered_per_minute }) => delivered_per_minute,
+  },
+];
+
 function WholeQueue() {
   const { data, error, reload } = useGet<WholeQueueAnswer>("operator/queue");
   const [asked, ask] = useState<OperatorAsked | null>(null);
@@ -249,19 +273,12 @@ function WholeQueue() {
         {count(data.emails.scheduled)} scheduled.
       </p>
       {data.sending.length > 0 && (
-        <Table
-          label="Being sent"
+        <ShortList
+          label="domains being sent to"
+          filters={SENDING_FILTERS}
           rows={data.sending}
           keyOf={({ domain }) => domain}
-          columns={[
-            { name: "Being sent to", cell: ({ domain }) => <Host name={domain} /> },
-            { name: "In flight", numeric: true, cell: ({ in_flight }) => count(in_flight) },
-            {
-              name: "Delivered a minute",
-              numeric: true,
-              cell: ({ delivered_per_minute }) => count(delivered_per_minute),
-            },
-          ]}
+          columns={SENDING_COLUMNS}
         />
       )}
       {data.destinations.length > 0 && (

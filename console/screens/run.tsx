@@ -3,6 +3,8 @@ import { serverNow } from "../clock.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Facts, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
 import { branchTaken, Graph, type Step } from "../parts/graph.tsx";
+import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
+import { type Column, hidden } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
 import type { Contact } from "../shapes.ts";
 import { fullTime, withFullTimes } from "../words.ts";
@@ -27,6 +29,25 @@ type Run = {
   completed_at: string | null;
   steps: RunStep[];
 };
+
+/** Most automations have fewer steps. */
+const AT_A_GLANCE = 12;
+const STEP_FILTERS: readonly RowFilter<RunStep>[] = [
+  {
+    name: "step",
+    label: "Find",
+    holds: ({ type, status, output }, value) => isIn(value, type, status, output.result, output.detail),
+  },
+];
+const STEP_COLUMNS: readonly Column<RunStep>[] = [
+  hidden("Step", ({ key }) => key),
+  hidden("Type", ({ type }) => type),
+  hidden("Status", ({ status }) => status),
+  hidden("Result", ({ output }) => output.result),
+  hidden("Detail", ({ output }) => output.detail),
+  hidden("Began", ({ started_at }) => started_at),
+  hidden("Ended", ({ completed_at }) => completed_at),
+];
 
 type Version = { document: { event: string; steps: Step[] } };
 
@@ -88,16 +109,25 @@ export function RunScreen({ id, other }: { id: string; other: string }) {
               />
             </Card>
             <Card title="Steps">
-              <ol class="timeline">
-                {run.steps.map((step) => (
-                  <li key={step.key}>
-                    <Badge state={step.status} /> {step.type} <Time at={step.completed_at} />
-                    <div class="reply">
-                      <Result step={step} steps={written?.steps ?? []} /> <Detail step={step} />
-                    </div>
-                  </li>
-                ))}
-              </ol>
+              <ShortList
+                label="steps"
+                filters={STEP_FILTERS}
+                rows={run.steps}
+                atAGlance={AT_A_GLANCE}
+                columns={STEP_COLUMNS}
+                draw={(steps) => (
+                  <ol class="timeline">
+                    {steps.map((step) => (
+                      <li key={step.key}>
+                        <Badge state={step.status} /> {step.type} <Time at={step.completed_at} />
+                        <div class="reply">
+                          <Result step={step} steps={written?.steps ?? []} /> <Detail step={step} />
+                        </div>
+                      </li>
+                    ))}
+                  </ol>
+                )}
+              />
               {run.steps.length === 0 && <p class="muted">Nothing was done yet.</p>}
             </Card>
           </div>

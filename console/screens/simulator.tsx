@@ -4,7 +4,8 @@ import { useGet, useReadingEvery } from "../hooks.ts";
 import { Card, Refusal, Screen, Skeleton } from "../parts/bits.tsx";
 import { objectIn } from "../parts/editor.tsx";
 import { Area, Choice, Form, Text, textOf } from "../parts/form.tsx";
-import { type Column, Table } from "../parts/table.tsx";
+import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
+import type { Column } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
 import { capital, count } from "../words.ts";
 
@@ -124,8 +125,8 @@ function Results({ scenario, summary, days, runs, measures, outcomes, delays }: 
           <p key={sentence}>{sentence}</p>
         ))}
       </Card>
-      <Table
-        label="Measures"
+      <ShortList
+        label="measures"
         rows={measures}
         keyOf={({ name }) => name}
         columns={outcomes.length > 1 ? comparing(outcomes) : OF_ONE}
@@ -144,25 +145,33 @@ function Results({ scenario, summary, days, runs, measures, outcomes, delays }: 
   );
 }
 
+const MEASURE: Column<Measure> = {
+  name: "Measure",
+  cell: ({ says }) => capital(says),
+  csv: ({ says }) => says,
+};
+
+function said(name: string, of: (measure: Measure) => string | undefined): Column<Measure> {
+  return { name, numeric: true, cell: of, csv: of };
+}
+
 const OF_ONE: Column<Measure>[] = [
-  { name: "Measure", cell: ({ says }) => capital(says) },
-  { name: "Typical", numeric: true, cell: ({ told }) => told[0]?.typical },
-  { name: "95% interval", numeric: true, wide: true, cell: ({ told }) => told[0]?.range },
-  { name: "At worst", numeric: true, cell: ({ told }) => told[0]?.worst },
+  MEASURE,
+  said("Typical", ({ told }) => told[0]?.typical),
+  { ...said("95% interval", ({ told }) => told[0]?.range), wide: true },
+  said("At worst", ({ told }) => told[0]?.worst),
 ];
 
 function comparing(outcomes: readonly Outcome[]): Column<Measure>[] {
   return [
-    { name: "Measure", cell: ({ says }) => capital(says) },
+    MEASURE,
     ...outcomes.flatMap(({ name }, n): Column<Measure>[] => [
-      { name: capital(name), numeric: true, cell: ({ told }) => told[n]?.typical },
-      { name: `${capital(name)}, at worst`, numeric: true, wide: true, cell: ({ told }) => told[n]?.worst },
+      said(capital(name), ({ told }) => told[n]?.typical),
+      { ...said(`${capital(name)}, at worst`, ({ told }) => told[n]?.worst), wide: true },
     ]),
     {
-      name: "Your policy, with 95% confidence",
-      numeric: true,
+      ...said("Your policy, with 95% confidence", ({ differs }) => differs ?? "no difference shown"),
       wide: true,
-      cell: ({ differs }) => differs ?? "no difference shown",
     },
   ];
 }
@@ -176,29 +185,47 @@ function UnderOne({ name, changes, figures, isAlone }: Outcome & { isAlone: bool
           <Figures of={figures} />
         </div>
         {changes.length > 0 && (
-          <Table
-            label={`Changes of the first workspace under ${isAlone ? "it" : name}`}
+          <ShortList<Change & { n: number }>
+            label="changes"
+            region={`Changes of the first workspace under ${isAlone ? "it" : name}`}
+            filters={[filterOf(name)]}
             rows={changes.map((change, n) => ({ ...change, n }))}
             keyOf={({ n }) => String(n)}
-            columns={[
-              { name: "Day", numeric: true, cell: ({ bin }) => Math.floor(bin / BINS_PER_DAY) },
-              { name: "Cap", numeric: true, cell: ({ capDay }) => count(capDay) },
-              {
-                name: "Level",
-                cell: ({ level, reason }) => (
-                  <>
-                    {capital(level)}
-                    <span class="narrow small-text">{reason}</span>
-                  </>
-                ),
-              },
-              { name: "Why", wide: true, cell: ({ reason }) => reason },
-            ]}
+            columns={CHANGE_COLUMNS}
           />
         )}
       </Card>
     </section>
   );
+}
+
+/** Each outcome has its own. */
+function filterOf(outcome: string): RowFilter<Change> {
+  return {
+    name: `changes ${outcome}`,
+    label: "Find",
+    holds: ({ level, reason }, value) => isIn(value, level, reason),
+  };
+}
+
+const CHANGE_COLUMNS: readonly Column<Change>[] = [
+  { name: "Day", numeric: true, cell: dayOf, csv: dayOf },
+  { name: "Cap", numeric: true, cell: ({ capDay }) => count(capDay), csv: ({ capDay }) => capDay },
+  {
+    name: "Level",
+    cell: ({ level, reason }) => (
+      <>
+        {capital(level)}
+        <span class="narrow small-text">{reason}</span>
+      </>
+    ),
+    csv: ({ level }) => level,
+  },
+  { name: "Why", wide: true, cell: ({ reason }) => reason, csv: ({ reason }) => reason },
+];
+
+function dayOf({ bin }: Change): number {
+  return Math.floor(bin / BINS_PER_DAY);
 }
 
 /** Drawn by the engine as for its report: text of its own, whose names are escaped. */

@@ -1,13 +1,14 @@
 import { useEffect, useState } from "preact/hooks";
-import { CallError, call, get, inquire } from "../call.ts";
+import { CallError, call, get, inquire, withQuery } from "../call.ts";
 import { dropDrafts, hasDraft, useDraft } from "../draft.ts";
 import { useChanges, useGet, useOnceKeys } from "../hooks.ts";
 import { Badge, Card, Code, Empty, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Diff } from "../parts/diff.tsx";
 import { Discard, Editor, JsonField, Leftover, Overtaken, objectIn, unseen } from "../parts/editor.tsx";
 import { Area, Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
-import { isIn, List } from "../parts/list.tsx";
+import { isIn, List, type RowFilter } from "../parts/list.tsx";
 import { PreviewFrame } from "../parts/preview.tsx";
+import { type Column, hidden } from "../parts/table.tsx";
 import { BASE, go, refine, usePlace } from "../place.ts";
 import { useConsole } from "../session.ts";
 import type { ListOf } from "../shapes.ts";
@@ -23,8 +24,10 @@ type TemplateItem = {
 };
 type Template = TemplateItem & { from: string | null; html: string; text: string | null };
 type Version = {
+  id: string;
   version: number;
   created_at: string;
+  is_current: boolean;
   name: string;
   subject: string | null;
   from: string | null;
@@ -383,60 +386,78 @@ function textOfAll({ name, subject, from, reply_to, html, text, variables }: Ver
   return `${head.join("\n")}\n\n${html}${plain}`;
 }
 
+const VERSION_FILTERS: readonly RowFilter<Version>[] = [
+  { name: "find", label: "Find", holds: (version, value) => isIn(value, textOfAll(version)) },
+];
+const VERSION_COLUMNS: readonly Column<Version>[] = [
+  hidden("Version", ({ version }) => version),
+  hidden("Saved", ({ created_at }) => created_at),
+  hidden("Name", ({ name }) => name),
+  hidden("Subject", ({ subject }) => subject),
+  hidden("From", ({ from }) => from),
+  hidden("Reply to", ({ reply_to }) => reply_to.join(", ")),
+  hidden("HTML", ({ html }) => html),
+  hidden("Plain text", ({ text }) => text),
+];
+
 function Versions({ template, onRestored }: { template: Template; onRestored(): Promise<unknown> }) {
-  const { data, error, reload } = useGet<ListOf<Version>>(`templates/${template.id}/versions`);
-  const [chosen, choose] = useState<number | null>(null);
+  const path = `templates/${template.id}/versions`;
+  const { query } = usePlace();
+  const [changes, setChanges] = useState(0);
   const [asked, ask] = useState<Version | null>(null);
   const drafts = draftKeys(template.id);
-  if (!data) return error ? <Refusal error={error} /> : <Skeleton />;
-  const at = data.data.findIndex(({ version }) => version === chosen);
-  const shown = data.data[Math.max(0, at)];
-  const before = data.data[Math.max(0, at) + 1];
+  const chosen = query.get("version");
+  // with the one before it
+  const { data, error, reload } = useGet<ListOf<Version>>(
+    withQuery(path, { limit: 2, cursor: chosen && Number(chosen) + 1 }),
+  );
   const restore = async ({ version }: Version) => {
     await call("POST", `templates/${template.id}/restore`, { version });
     dropDrafts(...drafts);
+    setChanges(changes + 1);
     await Promise.all([onRestored(), reload()]);
   };
+  const draw = (versions: readonly Version[]) => (
+    <ol class="timeline">
+      {versions.map((one) => (
+        <li key={one.id}>
+          <button
+            type="button"
+            class="plain"
+            aria-pressed={one.id === data?.data[0]?.id}
+            onClick={() => refine({ version: one.is_current ? null : one.id })}
+          >
+            Version {one.version}
+          </button>{" "}
+          {one.is_current ? (
+            <Badge state="live" tone="good" />
+          ) : hasDraft(...drafts) ? (
+            <button type="button" onClick={() => ask(one)}>
+              Restore
+            </button>
+          ) : (
+            <Do name="Restore" act={() => restore(one)} />
+          )}
+          <div class="muted small-text">
+            <Time at={one.created_at} />
+          </div>
+        </li>
+      ))}
+    </ol>
+  );
   return (
     <div class="columns">
-      {shown && (
-        <Card
-          title={before ? `Version ${shown.version} beside ${before.version}` : `Version ${shown.version}`}
-        >
-          {before ? (
-            <Diff before={textOfAll(before)} after={textOfAll(shown)} />
-          ) : (
-            <Code label={`Version ${shown.version}`} text={textOfAll(shown)} />
-          )}
-        </Card>
-      )}
+      <Compared chosen={chosen} pair={data?.data ?? null} error={error} />
       <Card title="Versions">
-        <ol class="timeline">
-          {data.data.map((version, n) => (
-            <li key={version.version}>
-              <button
-                type="button"
-                class="plain"
-                aria-pressed={version === shown}
-                onClick={() => choose(version.version)}
-              >
-                Version {version.version}
-              </button>{" "}
-              {n === 0 ? (
-                <Badge state="live" tone="good" />
-              ) : hasDraft(...drafts) ? (
-                <button type="button" onClick={() => ask(version)}>
-                  Restore
-                </button>
-              ) : (
-                <Do name="Restore" act={() => restore(version)} />
-              )}
-              <div class="muted small-text">
-                <Time at={version.created_at} />
-              </div>
-            </li>
-          ))}
-        </ol>
+        <List<Version>
+          label="versions"
+          path={path}
+          refreshed={changes}
+          rowFilters={VERSION_FILTERS}
+          columns={VERSION_COLUMNS}
+          draw={draw}
+          empty={null}
+        />
       </Card>
       {asked && (
         <Confirm
@@ -449,6 +470,31 @@ function Versions({ template, onRestored }: { template: Template; onRestored(): 
         </Confirm>
       )}
     </div>
+  );
+}
+
+type Compared = { chosen: string | null; pair: readonly Version[] | null; error: string | null };
+
+/** A version, and what it changed. */
+function Compared({ chosen, pair, error }: Compared) {
+  if (!pair && !error) return <Skeleton />;
+  const [shown, before] = pair ?? [];
+  if (!shown || (chosen !== null && chosen !== shown.id))
+    return (
+      <Card title={`Version ${chosen}`}>
+        <Refusal error={error} />
+        {!error && <p class="muted">There is no such version any more: the newest 100 are kept.</p>}
+      </Card>
+    );
+  return (
+    <Card title={before ? `Version ${shown.version} beside ${before.version}` : `Version ${shown.version}`}>
+      <Refusal error={error} />
+      {before ? (
+        <Diff before={textOfAll(before)} after={textOfAll(shown)} />
+      ) : (
+        <Code label={`Version ${shown.version}`} text={textOfAll(shown)} />
+      )}
+    </Card>
   );
 }
 

@@ -286,7 +286,8 @@ function State({ webhook }: { webhook: Webhook }) {
 }
 
 function Events({ path, mayManage }: { path: string; mayManage: boolean }) {
-  const [looked, look] = useState<string | null>(null);
+  const { query } = usePlace();
+  const looked = query.get("look");
   const [changes, setChanges] = useState(0);
   return (
     <>
@@ -312,7 +313,7 @@ function Events({ path, mayManage }: { path: string; mayManage: boolean }) {
           {
             name: "Event",
             cell: ({ id, type }) => (
-              <button type="button" class="plain" onClick={() => look(id)}>
+              <button type="button" class="plain" onClick={() => refine({ look: id })}>
                 {type}
               </button>
             ),
@@ -345,7 +346,7 @@ function Events({ path, mayManage }: { path: string; mayManage: boolean }) {
           </Empty>
         }
       />
-      {looked && <Look path={`${path}/events/${looked}`} onClose={() => look(null)} />}
+      {looked && <Look path={`${path}/events/${looked}`} onClose={() => refine({ look: null })} />}
     </>
   );
 }
@@ -356,11 +357,17 @@ function Look({ path, onClose }: { path: string; onClose(): void }) {
     <Dialog title={data?.type ?? "Event"} onClose={onClose}>
       <Refusal error={error} />
       {data ? <Code label="Payload" text={JSON.stringify(data.payload, null, 2)} /> : <Skeleton />}
-      <Attempts path={path} />
+      <Attempts path={path} rowFilters={[ANSWER_FILTER]} />
     </Dialog>
   );
 }
 
+const ANSWER_FILTER: RowFilter<Attempt> = {
+  name: "answer",
+  label: "With answer",
+  options: ["taken", "refused", "none"],
+  holds: ({ http_status_code }, value) => answerOf(http_status_code) === value,
+};
 const ATTEMPT_FILTERS: readonly RowFilter<Attempt>[] = [
   {
     name: "event",
@@ -368,12 +375,7 @@ const ATTEMPT_FILTERS: readonly RowFilter<Attempt>[] = [
     options: EVENT_TYPES,
     holds: ({ event_type }, value) => event_type === value,
   },
-  {
-    name: "answer",
-    label: "With answer",
-    options: ["taken", "refused", "none"],
-    holds: ({ http_status_code }, value) => answerOf(http_status_code) === value,
-  },
+  ANSWER_FILTER,
 ];
 
 function answerOf(status: number): "taken" | "refused" | "none" {
@@ -383,11 +385,11 @@ function answerOf(status: number): "taken" | "refused" | "none" {
 
 function Attempts({
   path,
-  rowFilters = [],
+  rowFilters,
   refreshed,
 }: {
   path: string;
-  rowFilters?: readonly RowFilter<Attempt>[];
+  rowFilters: readonly RowFilter<Attempt>[];
   refreshed?: unknown;
 }) {
   return (

@@ -6,10 +6,15 @@ import { type ConsoleAnswer, deny } from "./refusal.ts";
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 100;
 
-export function pageIn(query: URLSearchParams): Page {
+export function limitIn(query: URLSearchParams): number {
   const limit = Number(query.get("limit") ?? LIMIT_DEFAULT);
   if (!Number.isInteger(limit) || limit < 1 || limit > LIMIT_MAX)
     throw deny("invalid_parameter", `\`limit\` must be a whole number from 1 to ${LIMIT_MAX}.`);
+  return limit;
+}
+
+export function pageIn(query: URLSearchParams): Page {
+  const limit = limitIn(query);
   const after = query.get("cursor");
   if (after !== null && !isUuid(after))
     throw deny("invalid_parameter", "`cursor` must be `next_cursor` of the page before.");

@@ -17,11 +17,10 @@ import {
   workspaceCall,
 } from "./calls.ts";
 import { type Frames, framed } from "./frames.ts";
-import { wholeList } from "./pages.ts";
+import { limitIn } from "./pages.ts";
 import { type ConsoleAnswer, deny } from "./refusal.ts";
 
 const PART_CHARS_MAX = 2 * 1024 * 1024;
-const VERSIONS_SHOWN = 20;
 
 const Part = Type.String({ maxLength: PART_CHARS_MAX });
 const Optional = Type.Optional(Type.Union([Part, Type.Null()]));
@@ -50,8 +49,7 @@ export function templateCalls(parts: TemplateCallParts): ConsoleCall[] {
     }),
     workspaceCall({
       ...{ method: "GET", path: "templates/{id}/versions", roles: EVERYONE },
-      handle: async ({ workspace, params }) =>
-        wholeList((await listVersions(parts.sql, workspace.id, params[0] ?? "", VERSIONS_SHOWN)).map(show)),
+      handle: (visit) => versions(parts, visit),
     }),
     workspaceCall({
       ...{ method: "POST", path: "templates/{id}/restore", roles: EVERYONE, body: Restored },
@@ -113,10 +111,33 @@ async function restore(
   return { status: 200, body: { object: "template", id, restored: version }, detail: { version } };
 }
 
-function show(one: TemplateVersion) {
-  const { version, createdAt, name, subject, from, replyTo, html, plain, declared } = one;
+/** `cursor` is the version before which the page begins. */
+async function versions(
+  { sql }: TemplateCallParts,
+  { workspace, params, query }: VisitOf<KnownWorkspace>,
+): Promise<ConsoleAnswer> {
+  const cursor = query.get("cursor");
+  if (cursor !== null && !VERSION.test(cursor))
+    throw deny("invalid_parameter", "`cursor` must be `next_cursor` of the page before.");
+  const page = { before: cursor === null ? null : Number(cursor), most: limitIn(query) };
+  const found = await listVersions(sql, workspace.id, params[0] ?? "", page);
+  const last = found.at(-1);
+  const isMore = last !== undefined && !last.isOldest;
   return {
-    ...{ version, created_at: createdAt.toISOString(), name, subject, from, reply_to: replyTo },
-    ...{ html, text: plain, variables: declared },
+    status: 200,
+    body: {
+      ...{ object: "list", data: found.map(show), has_more: isMore },
+      next_cursor: isMore ? String(last.version) : null,
+    },
+  };
+}
+
+const VERSION = /^[1-9]\d{0,8}$/;
+
+function show(one: TemplateVersion) {
+  const { version, createdAt, isCurrent, name, subject, from, replyTo, html, plain, declared } = one;
+  return {
+    ...{ id: String(version), version, created_at: createdAt.toISOString(), is_current: isCurrent },
+    ...{ name, subject, from, reply_to: replyTo, html, text: plain, variables: declared },
   };
 }

@@ -218,23 +218,32 @@ const templateVersionRow = {
   ...omit(templateContentRow, "variables"),
   version: integer,
   createdAt: timestamp,
+  isCurrent: boolean,
+  isOldest: boolean,
 };
 export type TemplateVersion = RowOf<typeof templateVersionRow>;
 
-/** Newest first; of long ones as many as have room in an answer, and one at least. */
+/**
+ * Newest first, those before `before`; of long ones as many as have room in an answer, and one at least. The
+ * oldest is that of all that are kept.
+ */
 export async function listVersions(
   sql: Sql,
   workspaceId: string,
   ref: string,
-  most: number,
+  { before, most }: { before: number | null; most: number },
 ): Promise<TemplateVersion[]> {
   return typed(sql, templateVersionRow)`
-    select version, "createdAt", name, subject, "from", "replyTo", html, plain, declared from (
-      select v.version, v.created_at as "createdAt", v.name, v.subject, v.sender as "from",
+    select version, "createdAt", "isCurrent", "isOldest", name, subject, "from", "replyTo", html, plain, declared
+    from (
+      select v.version, v.created_at as "createdAt", v.version = t.version as "isCurrent",
+        lead(v.version) over newest is null as "isOldest", v.name, v.subject, v.sender as "from",
         v.reply_to as "replyTo", v.html, v.plain, v.declared,
-        sum(octet_length(v.html)) over (order by v.version desc) - octet_length(v.html) as bytes_before
+        sum(octet_length(v.html)) over newest - octet_length(v.html) as bytes_before
       from template t join template_version v on v.workspace_id = t.workspace_id and v.template_id = t.id
       where t.workspace_id = ${workspaceId} and ${named(sql, ref)}
+        and (${before}::int is null or v.version < ${before}::int)
+      window newest as (order by v.version desc)
     ) v where bytes_before < ${PAGE_BYTES_MAX} order by version desc limit ${most}`;
 }
 
