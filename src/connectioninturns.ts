@@ -1,9 +1,9 @@
 /**
- * A connection that was opened to somebody who may answer on thousands of them at once. What has come is
- * taken from the system in pieces, and each is read when its turn has come: what HTTP or a handshake of TLS
- * makes of it is work of that turn. It stands where Node expects a socket of its own.
+ * A connection whose other side is one of thousands that may all speak at once. What has come is handed on in
+ * pieces, each when its turn has come: what HTTP or a handshake of TLS makes of it is work of that turn. It
+ * stands where Node expects the socket itself. `arrival`: something has come, and waits to be asked for.
  */
-import { connect, type Socket, type TcpNetConnectOpts } from "node:net";
+import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { turnIfLate } from "./turn.ts";
 
@@ -12,29 +12,34 @@ const PIECE_BYTES = 4 * 1024;
 
 export class ConnectionInTurns extends Duplex {
   readonly #socket: Socket;
-  /** Of what has come, and waits for its turn. */
-  #isRead: Promise<void> = Promise.resolve();
+  /** Of what has come, and waits for its turn. null: the end. */
+  readonly #waiting: (Buffer | null)[] = [];
+  /** Somebody wants more. */
+  #isAsked = false;
+  #isHandingOn = false;
+  #failure: Error | null = null;
 
-  constructor(options: TcpNetConnectOpts) {
+  constructor(socket: Socket) {
     super({ allowHalfOpen: false });
-    const buffer = Buffer.allocUnsafeSlow(PIECE_BYTES);
-    const take = (bytes: number): boolean => {
-      const piece = Buffer.from(buffer.subarray(0, bytes));
-      this.#inTurn(() => this.push(piece));
-      // the system is asked for more when somebody has read this
-      return false;
-    };
-    this.#socket = connect({ ...options, onread: { buffer, callback: take } });
-    this.#socket.on("connect", () => this.emit("connect"));
-    this.#socket.on("timeout", () => this.emit("timeout"));
-    this.#socket.on("error", (error) => this.#inTurn(() => this.destroy(error)));
-    this.#socket.on("end", () =>
-      this.#inTurn(() => {
-        this.push(null);
-        // of a connection that nobody uses, nobody asks for more
-        this.read(0);
-      }),
-    );
+    this.#socket = socket;
+    // what came before its end is answered, which may wait for a turn
+    socket.allowHalfOpen = true;
+    socket.on("data", (chunk: Buffer) => {
+      for (let from = 0; from < chunk.length; from += PIECE_BYTES)
+        this.#waiting.push(chunk.subarray(from, from + PIECE_BYTES));
+      this.emit("arrival");
+      void this.#handOn();
+    });
+    socket.on("end", () => {
+      this.#waiting.push(null);
+      void this.#handOn();
+    });
+    socket.on("error", (error) => {
+      this.#failure = error;
+      void this.#handOn();
+    });
+    socket.on("connect", () => this.emit("connect"));
+    socket.on("timeout", () => this.emit("timeout"));
   }
 
   get connecting(): boolean {
@@ -79,7 +84,10 @@ export class ConnectionInTurns extends Duplex {
   }
 
   override _read(): void {
-    this.#socket.resume();
+    this.#isAsked = true;
+    if (this.#waiting.length === 0) this.#socket.resume();
+    // what is pushed while Node asks for it would be read later, in the turn of another
+    else queueMicrotask(() => this.#handOn());
   }
 
   override _write(chunk: Buffer, _: BufferEncoding, done: (error?: Error | null) => void): void {
@@ -96,14 +104,38 @@ export class ConnectionInTurns extends Duplex {
     done(error);
   }
 
-  /** In the order in which it came. */
-  #inTurn(read: () => void): void {
-    const before = this.#isRead;
-    this.#isRead = (async () => {
-      await before;
+  async #handOn(): Promise<void> {
+    if (this.#isHandingOn) return;
+    this.#isHandingOn = true;
+    while (this.#isDue()) {
       const late = turnIfLate();
-      if (late) await late;
-      if (!this.destroyed) read();
-    })();
+      if (late) {
+        this.#socket.pause();
+        await late;
+      }
+      if (this.#isDue()) this.#handOnNext();
+    }
+    this.#isHandingOn = false;
+    if (this.#waiting.length > 0) this.#socket.pause();
+    else if (this.#isAsked) this.#socket.resume();
+  }
+
+  #isDue(): boolean {
+    if (this.destroyed) return false;
+    const [first] = this.#waiting;
+    return first === null || this.#failure !== null || (this.#isAsked && first !== undefined);
+  }
+
+  #handOnNext(): void {
+    const [first] = this.#waiting;
+    if (first === undefined || (first !== null && !this.#isAsked)) {
+      this.destroy(this.#failure as Error);
+      return;
+    }
+    this.#waiting.shift();
+    this.#isAsked = false;
+    if (this.push(first)) this.#isAsked = true;
+    // of a connection that nobody uses, nobody asks for more
+    if (first === null) this.read(0);
   }
 }

@@ -7,6 +7,7 @@ import { constants } from "node:crypto";
 import type { Socket } from "node:net";
 import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 import { whenLate } from "../clock.ts";
+import { ConnectionInTurns } from "../connectioninturns.ts";
 import { turnIfLate } from "../turn.ts";
 import type { Certificate } from "./certificate.ts";
 
@@ -34,15 +35,16 @@ export class Handshakes {
 
   /** `begun` gets the connection that is used from then on: what is written to it waits for the handshake. */
   begin(remote: string, socket: Socket, context: SecureContext, begun: (secured: TLSSocket) => void): void {
+    const inTurns = new ConnectionInTurns(socket);
     const begin = () => {
-      const secured = new TLSSocket(socket, { isServer: true, secureContext: context });
+      // Node takes any stream, its types do not
+      const secured = new TLSSocket(inTurns as unknown as Socket, { isServer: true, secureContext: context });
       begun(secured);
       return secured;
     };
-    socket.once("readable", () => {
-      if (socket.readableLength > 0) this.#enter({ remote, socket, begin });
-      else socket.destroy(); // it has ended
-    });
+    inTurns.once("arrival", () => this.#enter({ remote, socket, begin }));
+    inTurns.on("error", () => {});
+    socket.resume();
   }
 
   #enter(handshake: Handshake): void {
