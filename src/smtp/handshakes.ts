@@ -1,7 +1,8 @@
 /**
  * Handshakes of TLS as a server. Each signs with the key of the certificate as soon as the bytes for it are
- * there, which takes up to 7 ms. So few of one address are under way at once, and each begins in its turn. A
- * connection on which none has begun takes no place from others.
+ * there, which takes up to 7 ms. So few of one address are under way at once. The first few of all go the
+ * short way: TLS reads from the socket itself. What comes for the others is handed to TLS in turns, and goes
+ * through JavaScript for as long as the connection lasts. Of them, one that has not begun takes no place.
  */
 import { constants } from "node:crypto";
 import type { Socket } from "node:net";
@@ -13,10 +14,14 @@ import type { Certificate } from "./certificate.ts";
 
 /** Of one address. Who holds back the last bytes of them makes us sign so often in one turn. */
 const UNDER_WAY_MAX = 5;
+/** In all. These may all sign in one round of the event loop, whatever turns there are. */
+const SHORT_WAY_MAX = 3;
+/** So many under way leave the rest of the short ways to other addresses. */
+const SHORT_WAY_EACH_MAX = 2;
 const HANDSHAKE_MS_MAX = 10_000;
 
-/** Of OpenSSL without finite fields: a handshake with ffdhe8192 takes 0.2 s, with P-521 10 ms. */
-const GROUPS = "X25519:P-256:X448:P-521:P-384";
+/** A handshake with ffdhe8192 takes 0.2 s, with P-521 10 ms and with P-384 4 ms besides the signature. */
+const GROUPS = "X25519:P-256:X448:P-384";
 
 /** Without a second handshake on the same connection: who needs one may connect again. */
 export function secureContextOf(certificate: Certificate): SecureContext {
@@ -32,16 +37,28 @@ type Handshake = { remote: string; socket: Socket; begin(): TLSSocket };
 export class Handshakes {
   readonly #underWay = new Map<string, number>();
   readonly #waiting = new Map<string, Set<Handshake>>();
+  #onShortWay = 0;
 
   /** `begun` gets the connection that is used from then on: what is written to it waits for the handshake. */
   begin(remote: string, socket: Socket, context: SecureContext, begun: (secured: TLSSocket) => void): void {
-    const inTurns = new ConnectionInTurns(socket);
-    const begin = () => {
-      // Node takes any stream, its types do not
-      const secured = new TLSSocket(inTurns as unknown as Socket, { isServer: true, secureContext: context });
+    const secure = (open: Socket) => {
+      const secured = new TLSSocket(open, { isServer: true, secureContext: context });
       begun(secured);
       return secured;
     };
+    const underWay = this.#underWay.get(remote) ?? 0;
+    if (this.#onShortWay < SHORT_WAY_MAX && underWay < SHORT_WAY_EACH_MAX) {
+      this.#onShortWay++;
+      this.#underWay.set(remote, underWay + 1);
+      whenOver(secure(socket), () => {
+        this.#onShortWay--;
+        this.#leave(remote);
+      });
+      return;
+    }
+    const inTurns = new ConnectionInTurns(socket);
+    // Node takes any stream, its types do not
+    const begin = () => secure(inTurns as unknown as Socket);
     inTurns.once("arrival", () => this.#enter({ remote, socket, begin }));
     inTurns.on("error", () => {});
     socket.resume();
@@ -69,21 +86,7 @@ export class Handshakes {
       this.#leave(remote);
       return;
     }
-    const secured = begin();
-    const drop = () => secured.destroy();
-    const cancelLate = whenLate(HANDSHAKE_MS_MAX, drop);
-    let isOver = false;
-    const over = () => {
-      if (isOver) return;
-      isOver = true;
-      cancelLate();
-      secured.off("end", drop);
-      this.#leave(remote);
-    };
-    secured.once("secure", over);
-    secured.once("close", over);
-    // of itself it would wait for what can come no more
-    secured.once("end", drop);
+    whenOver(begin(), () => this.#leave(remote));
   }
 
   #leave(remote: string): void {
@@ -103,4 +106,22 @@ export class Handshakes {
     line?.delete(handshake);
     if (line?.size === 0) this.#waiting.delete(handshake.remote);
   }
+}
+
+/** Calls `done` once, when there is TLS or never will be. */
+function whenOver(secured: TLSSocket, done: () => void): void {
+  const drop = () => secured.destroy();
+  const cancelLate = whenLate(HANDSHAKE_MS_MAX, drop);
+  let isOver = false;
+  const over = () => {
+    if (isOver) return;
+    isOver = true;
+    cancelLate();
+    secured.off("end", drop);
+    done();
+  };
+  secured.once("secure", over);
+  secured.once("close", over);
+  // of itself it would wait for what can come no more
+  secured.once("end", drop);
 }

@@ -189,6 +189,13 @@ for (const version of ["TLSv1.2", "TLSv1.3"] as const) {
   });
 }
 
+test("hellos of many addresses of which only the last byte comes at once, with the dearest group", async () => {
+  const hello = await helloOf({ minVersion: "TLSv1.3", ecdhCurve: "P-384" });
+  const pieces = [hello.subarray(0, -1), hello.subarray(-1)];
+  const poured = () => pour(pieces, openOfMany);
+  expect(await workedBy(process, poured, WORKED_MS_MAX)).toBeLessThan(WORKED_MS_MAX);
+});
+
 for (const [way, open] of [
   ["from the first byte", openOfMany],
   ["after STARTTLS", openAndStartTls],
