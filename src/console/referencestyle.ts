@@ -1,5 +1,5 @@
 /** How the reference looks: light and dark, on any width, without a font or a picture to fetch. */
-export const STYLE = `:root{color-scheme:light dark;--text:#1c2330;--dim:#525b6b;--line:#d9dee7;--page:#fff;--code:#f3f5f9;--link:#1450b8}
+export const STYLE = `:root{color-scheme:light dark;--text:#1c2330;--dim:#48505e;--line:#d9dee7;--page:#fff;--code:#f3f5f9;--link:#12479f}
 @media(prefers-color-scheme:dark){:root{--text:#e4e8f0;--dim:#a9b2c3;--line:#333b4a;--page:#14181f;--code:#1d232d;--link:#8db8ff}}
 *{box-sizing:border-box}
 body{margin:0;font:16px/1.55 system-ui,sans-serif;color:var(--text);background:var(--page)}

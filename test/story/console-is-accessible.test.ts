@@ -1,4 +1,4 @@
-/** axe-core finds nothing on any screen of the console, light and dark, wide and narrow. */
+/** axe-core finds nothing of any level on any screen of the console, light and dark, wide and narrow. */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { AxeResults } from "axe-core";
@@ -13,7 +13,14 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const SCREENS_MS_MAX = 240_000;
 const WIDTHS = [1_280, 390];
 /** A dress changes colours alone, so that in the other one only these are looked at again. */
-const COLOURS = ["color-contrast", "link-in-text-block"];
+const COLOURS = ["color-contrast", "color-contrast-enhanced", "link-in-text-block"];
+/** Off in axe as it comes. */
+const MORE = [
+  "color-contrast-enhanced",
+  "identical-links-same-purpose",
+  "meta-refresh-no-exceptions",
+  "target-size",
+];
 const scene = sceneOf(async () => {
   const place = await openPlace();
   const [shop, chromium] = [await openShop(place.ready), await Chromium.open()];
@@ -67,7 +74,8 @@ async function faultsOf(page: Page, screen: string): Promise<string[]> {
 }
 
 async function axe(page: Page, screen: string, rules?: readonly string[]): Promise<string[]> {
-  const options = JSON.stringify({ iframes: false, ...(rules && { runOnly: rules }) });
+  const on = Object.fromEntries(MORE.map((rule) => [rule, { enabled: true }]));
+  const options = JSON.stringify({ iframes: false, rules: on, ...(rules && { runOnly: rules, rules: {} }) });
   // what others wrote, in frames, is theirs
   const found = (await page.evaluate(`axe.run({ exclude: ['iframe'] }, ${options})`)) as AxeResults;
   return found.violations.map(
