@@ -446,7 +446,7 @@ const EXPORTED_WINDOWS: readonly Column<Change>[] = [
 type EvidenceProps = { days: readonly Counted[]; hears: boolean; changes: readonly Change[] };
 
 const DAY_FILTERS: readonly RowFilter<Counted>[] = [
-  { name: "day", label: "Day", placeholder: "2026-11-2", holds: ({ day }, value) => isIn(value, day) },
+  { name: "day", label: "Day", placeholder: "2026-11", holds: ({ day }, value) => isIn(value, day) },
 ];
 const DAY_COLUMNS: readonly Column<Counted>[] = [
   { name: "Day (UTC)", cell: ({ day }) => <span class="nowrap">{day}</span>, csv: ({ day }) => day },
