@@ -3,7 +3,7 @@
  * pieces, each when its turn has come: what HTTP or a handshake of TLS makes of it is work of that turn. It
  * stands where Node expects the socket itself. `arrival`: something has come, and waits to be asked for.
  */
-import type { Socket } from "node:net";
+import { connect, Socket, type TcpNetConnectOpts } from "node:net";
 import { Duplex } from "node:stream";
 import { turnIfLate } from "./turn.ts";
 
@@ -19,17 +19,14 @@ export class ConnectionInTurns extends Duplex {
   #isHandingOn = false;
   #failure: Error | null = null;
 
-  constructor(socket: Socket) {
+  /** Of a connection that is opened here no more than a piece is taken from the system: they are thousands. */
+  constructor(of: Socket | TcpNetConnectOpts) {
     super({ allowHalfOpen: false });
+    const socket = of instanceof Socket ? of : connect({ ...of, onread: this.#inSmallReads() });
     this.#socket = socket;
     // what came before its end is answered, which may wait for a turn
     socket.allowHalfOpen = true;
-    socket.on("data", (chunk: Buffer) => {
-      for (let from = 0; from < chunk.length; from += PIECE_BYTES)
-        this.#waiting.push(chunk.subarray(from, from + PIECE_BYTES));
-      this.emit("arrival");
-      void this.#handOn();
-    });
+    socket.on("data", (chunk: Buffer) => this.#came(chunk));
     socket.on("end", () => {
       this.#waiting.push(null);
       void this.#handOn();
@@ -40,6 +37,22 @@ export class ConnectionInTurns extends Duplex {
     });
     socket.on("connect", () => this.emit("connect"));
     socket.on("timeout", () => this.emit("timeout"));
+  }
+
+  #inSmallReads() {
+    const buffer = Buffer.allocUnsafeSlow(PIECE_BYTES);
+    const callback = (bytes: number): boolean => {
+      this.#came(Buffer.from(buffer.subarray(0, bytes)));
+      return true;
+    };
+    return { buffer, callback };
+  }
+
+  #came(chunk: Buffer): void {
+    for (let from = 0; from < chunk.length; from += PIECE_BYTES)
+      this.#waiting.push(chunk.subarray(from, from + PIECE_BYTES));
+    this.emit("arrival");
+    void this.#handOn();
   }
 
   get connecting(): boolean {

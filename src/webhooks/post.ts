@@ -12,7 +12,7 @@ import {
   request as requestPlain,
 } from "node:http";
 import { request as requestTls, Agent as TlsAgent } from "node:https";
-import { connect, isIP, type LookupFunction, type TcpNetConnectOpts } from "node:net";
+import { isIP, type LookupFunction, type TcpNetConnectOpts } from "node:net";
 import type { Duplex } from "node:stream";
 import { codeOf } from "../caught.ts";
 import { whenLate } from "../clock.ts";
@@ -58,13 +58,13 @@ class AddressBarred extends Error {}
 /** Endpoints may let all of their answers, or of their handshakes, come at once. */
 class PlainAgentInTurns extends PlainAgent {
   override createConnection(options: RequestOptions): Duplex {
-    return new ConnectionInTurns(connect(options as TcpNetConnectOpts));
+    return new ConnectionInTurns(options as TcpNetConnectOpts);
   }
 }
 
 class TlsAgentInTurns extends TlsAgent {
   override createConnection(options: RequestOptions): Duplex | null | undefined {
-    const socket = new ConnectionInTurns(connect(options as TcpNetConnectOpts));
+    const socket = new ConnectionInTurns(options as TcpNetConnectOpts);
     return super.createConnection({ ...options, socket } as RequestOptions);
   }
 }
