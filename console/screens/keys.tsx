@@ -6,7 +6,7 @@ import { Check, Choice, Confirm, Dialog, Form, Text, textOf } from "../parts/for
 import { isIn, List, type RowFilter } from "../parts/list.tsx";
 import type { Column } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
-import { useConsole } from "../session.ts";
+import { useConsole, useMayManage } from "../session.ts";
 import type { AudienceItem, ListOf } from "../shapes.ts";
 import { sendingCurl } from "./emails.tsx";
 
@@ -21,7 +21,7 @@ type Key = {
   revoked_at: string | null;
 };
 type Preset = { id: string; name: string; permissions: string[] };
-type Keys = ListOf<Key> & { presets: Preset[]; permissions: string[]; may_manage: boolean };
+type Keys = ListOf<Key> & { presets: Preset[]; permissions: string[] };
 type NewKey = { key: string; name: string; permissions: string[] };
 
 const EFFECTS: Record<string, string> = {
@@ -33,17 +33,18 @@ const OWN_CHOICE = "own";
 
 export function KeysScreen() {
   const { data, error } = useGet<Keys>("keys?limit=1");
+  const mayManage = useMayManage();
   const [changes, setChanges] = useState(0);
   const reload = async () => setChanges((before) => before + 1);
   const { query } = usePlace();
   const [revoking, setRevoking] = useState<Key | null>(null);
   /** A dialog that is open stays, to be told what has changed meanwhile. */
   const mayOpen = useRef(false);
-  mayOpen.current ||= data?.may_manage ?? false;
+  mayOpen.current ||= mayManage;
   const isCreating = query.has("new") && mayOpen.current;
   const isAll = query.get("show") === "all";
   const create = (
-    <button type="button" class="primary" disabled={!data?.may_manage} onClick={() => refine({ new: "1" })}>
+    <button type="button" class="primary" disabled={!data || !mayManage} onClick={() => refine({ new: "1" })}>
       Create API key
     </button>
   );
@@ -55,7 +56,7 @@ export function KeysScreen() {
     >
       <Refusal error={error} />
       {!data && !error && <Skeleton />}
-      {data && !data.may_manage && (
+      {data && !mayManage && (
         <p class="banner">Only owners and admins create and revoke keys. You can see them.</p>
       )}
       {data && (
@@ -74,7 +75,7 @@ export function KeysScreen() {
           label="API keys"
           path={isAll ? "keys" : "keys?revoked=false"}
           rowFilters={filtersFor(data.permissions)}
-          columns={columnsFor(data.may_manage, setRevoking)}
+          columns={columnsFor(mayManage, setRevoking)}
           refreshed={changes}
           empty={<NoKeys />}
         />

@@ -5,12 +5,12 @@ import { Badge, Card, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx"
 import { Choice, Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
 import type { Column } from "../parts/table.tsx";
-import { useConsole } from "../session.ts";
+import { useConsole, useMayManage } from "../session.ts";
 import { capital } from "../words.ts";
 
 type Member = { id: string; email: string; role: string; has_totp: boolean; is_you: boolean };
 type Invitation = { id: string; email: string; role: string; created_at: string; expires_at: string };
-type Members = { data: Member[]; invitations: Invitation[]; may_manage: boolean };
+type Members = { data: Member[]; invitations: Invitation[] };
 type Link = { email: string; link: string | null };
 
 const ON_ITS_WAY = "The invitation is on its way";
@@ -38,6 +38,7 @@ const INVITED_FILTERS: readonly RowFilter<Invitation>[] = [
 export function MembersScreen() {
   const { data, error, reload } = useGet<Members>("members");
   const { workspace } = useConsole();
+  const mayManage = useMayManage();
   const [isInviting, setInviting] = useState(false);
   const [leaving, setLeaving] = useState<Member | null>(null);
   const isOwner = workspace?.role === "owner";
@@ -46,21 +47,26 @@ export function MembersScreen() {
       title="Members"
       intro="Who may look at this workspace, and change it."
       actions={
-        <button type="button" class="primary" disabled={!data?.may_manage} onClick={() => setInviting(true)}>
+        <button
+          type="button"
+          class="primary"
+          disabled={!data || !mayManage}
+          onClick={() => setInviting(true)}
+        >
           Invite
         </button>
       }
     >
       <Refusal error={error} />
       {!data && !error && <Skeleton />}
-      {data && !data.may_manage && <p class="banner">Only owners and admins invite and remove members.</p>}
+      {data && !mayManage && <p class="banner">Only owners and admins invite and remove members.</p>}
       {data && (
         <ShortList
           label="members"
           filters={FILTERS}
           rows={data.data}
           keyOf={({ id }) => id}
-          columns={columnsFor(data.may_manage, isOwner, setLeaving, reload)}
+          columns={columnsFor(mayManage, isOwner, setLeaving, reload)}
         />
       )}
       {data && data.invitations.length > 0 && (
@@ -70,7 +76,7 @@ export function MembersScreen() {
             filters={INVITED_FILTERS}
             rows={data.invitations}
             keyOf={({ id }) => id}
-            columns={invitedColumns(data.may_manage, reload)}
+            columns={invitedColumns(mayManage, reload)}
           />
         </Card>
       )}
