@@ -19,7 +19,7 @@ export class ConnectionInTurns extends Duplex {
   #isHandingOn = false;
   #failure: Error | null = null;
 
-  /** Of a connection that is opened here no more than a piece is taken from the system: they are thousands. */
+  /** Of a connection opened here no more than a piece is taken from the system: they are thousands. */
   constructor(of: Socket | TcpNetConnectOpts) {
     super({ allowHalfOpen: false });
     const socket = of instanceof Socket ? of : connect({ ...of, onread: this.#inSmallReads() });
