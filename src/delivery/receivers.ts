@@ -3,11 +3,12 @@
  */
 import { Resolver } from "node:dns/promises";
 import { readFileSync } from "node:fs";
-import { createSecureContext, rootCertificates, type SecureContext } from "node:tls";
+import { rootCertificates, type SecureContext } from "node:tls";
 import { messageOf } from "../caught.ts";
 import type { Clock } from "../clock.ts";
 import { mayCarryTo, type Network } from "../networks.ts";
 import type { Sql } from "../record/db/connect.ts";
+import { clientContext } from "../tlsgroups.ts";
 import { Dane } from "../transport/dane.ts";
 import { DnsClient, type DnsServerAt } from "../transport/dnsquery.ts";
 import { StsPolicies } from "../transport/policies.ts";
@@ -102,7 +103,7 @@ export function daneFor(
 function authoritiesIn(file: string | null): SecureContext | null {
   if (file === null) return null;
   try {
-    return createSecureContext({ ca: [...rootCertificates, readFileSync(file, "utf8")] });
+    return clientContext([...rootCertificates, readFileSync(file, "utf8")]);
   } catch (error) {
     throw new Error(`DIRECT_CA_FILE: ${messageOf(error)}. It must be a file with certificates (PEM).`);
   }

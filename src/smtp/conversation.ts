@@ -24,6 +24,7 @@
 import { isAscii } from "node:buffer";
 import { connect, isIP, type OnReadOpts, type Socket } from "node:net";
 import { connect as connectTls, type SecureContext, type TLSSocket } from "node:tls";
+import { clientContext } from "../tlsgroups.ts";
 import { toWire } from "./dots.ts";
 import type { Envelope, Permit } from "./envelope.ts";
 import { Pace } from "./pace.ts";
@@ -336,8 +337,7 @@ export class Conversation {
       socket: this.#socket,
       host,
       ...(isIP(host) === 0 && { servername: need?.kind === "dane" ? need.name : host }),
-      ...(ca !== null && { ca }),
-      ...(secureContext && { secureContext }),
+      secureContext: secureContext ?? clientContext(ca),
       rejectUnauthorized: verifyCertificate,
     });
     this.#socket = secured;

@@ -9,6 +9,7 @@ import type { Socket } from "node:net";
 import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 import { whenLate } from "../clock.ts";
 import { ConnectionInTurns } from "../connectioninturns.ts";
+import { SERVER_GROUPS } from "../tlsgroups.ts";
 import { turnIfLate } from "../turn.ts";
 import type { Certificate } from "./certificate.ts";
 
@@ -20,14 +21,11 @@ const SHORT_WAY_MAX = 3;
 const SHORT_WAY_EACH_MAX = 2;
 const HANDSHAKE_MS_MAX = 10_000;
 
-/** A handshake with ffdhe8192 takes 0.2 s, with P-521 10 ms and with P-384 4 ms besides the signature. */
-const GROUPS = "X25519:P-256:X448:P-384";
-
 /** Without a second handshake on the same connection: who needs one may connect again. */
 export function secureContextOf(certificate: Certificate): SecureContext {
   return createSecureContext({
     ...certificate,
-    ecdhCurve: GROUPS,
+    ecdhCurve: SERVER_GROUPS,
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
   });
 }

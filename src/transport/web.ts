@@ -10,6 +10,7 @@ import { request } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import type { SecureContext } from "node:tls";
 import { inTime, whenLate } from "../clock.ts";
+import { clientContext } from "../tlsgroups.ts";
 
 /** The methods of node's Resolver that are used. */
 export type AddressDns = {
@@ -112,7 +113,8 @@ export class Web {
           agent: false,
           maxHeaderSize: HEADER_BYTES_MAX,
           rejectUnauthorized: true,
-          ...(secureContext && { secureContext }),
+          // Node takes it, its types do not
+          ...{ secureContext: secureContext ?? clientContext() },
         },
         (answer) => {
           const pieces: Buffer[] = [];

@@ -17,6 +17,7 @@ import type { Duplex } from "node:stream";
 import { codeOf } from "../caught.ts";
 import { whenLate } from "../clock.ts";
 import { ConnectionInTurns } from "../connectioninturns.ts";
+import { clientContext } from "../tlsgroups.ts";
 import { type EgressRules, hostOf, knownAddresses, portOf } from "./endpoint.ts";
 
 export const POST_MS_MAX = 15_000;
@@ -65,7 +66,8 @@ class PlainAgentInTurns extends PlainAgent {
 class TlsAgentInTurns extends TlsAgent {
   override createConnection(options: RequestOptions): Duplex | null | undefined {
     const socket = new ConnectionInTurns(options as TcpNetConnectOpts);
-    return super.createConnection({ ...options, socket } as RequestOptions);
+    const secured = { ...options, socket, secureContext: clientContext() };
+    return super.createConnection(secured as RequestOptions);
   }
 }
 

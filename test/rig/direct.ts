@@ -3,7 +3,6 @@
  * direct courier that delivers to them under a clock the test moves.
  */
 import { createServer } from "node:net";
-import { createSecureContext } from "node:tls";
 import type { Env } from "../../src/config.ts";
 import type { Manners } from "../../src/delivery/destination.ts";
 import { Direct } from "../../src/delivery/direct.ts";
@@ -13,6 +12,7 @@ import type { Sql } from "../../src/record/db/connect.ts";
 import type { TlsWish } from "../../src/shaping/file.ts";
 import type { PoolLimits } from "../../src/smtp/pool.ts";
 import type { Reply } from "../../src/smtp/reply.ts";
+import { clientContext } from "../../src/tlsgroups.ts";
 import type { Dane } from "../../src/transport/dane.ts";
 import { StsPolicies } from "../../src/transport/policies.ts";
 import { Web } from "../../src/transport/web.ts";
@@ -100,7 +100,7 @@ export class World {
     const { manners, limits, mailsMax = 1_000, mayReachLoopback = true } = options;
     const { conversationsMax, destinationsMax, sql = null } = options;
     const allowed = mayCarryTo(mayReachLoopback ? [LOOPBACK] : []);
-    const secureContext = createSecureContext({ ca: this.authority.certificate });
+    const secureContext = clientContext(this.authority.certificate);
     const families = [4, 6] as const;
     const web = new Web({
       dns: resolver,

@@ -4,7 +4,7 @@
  * a clock the test moves.
  */
 import { createServer, type Server, type Socket } from "node:net";
-import { createSecureContext, TLSSocket } from "node:tls";
+import { createSecureContext, type SecureContextOptions, TLSSocket } from "node:tls";
 import { Relay } from "../../src/delivery/relay.ts";
 import type { Peer as PeerOptions } from "../../src/smtp/conversation.ts";
 import type { PoolLimits } from "../../src/smtp/pool.ts";
@@ -90,20 +90,20 @@ export class Talk {
     this.say("250 sender", "250 recipient");
   }
 
-  secure({ key, cert } = { key: PRIVATE_KEY, cert: CERTIFICATE }): void {
+  secure(options: SecureContextOptions = { key: PRIVATE_KEY, cert: CERTIFICATE }): void {
     this.#socket.removeAllListeners("data");
     this.#socket = new TLSSocket(this.#socket, {
       isServer: true,
-      secureContext: createSecureContext({ key, cert }),
+      secureContext: createSecureContext(options),
     });
     this.#listen();
   }
 
   /** Takes every mail over TLS. */
-  async takeSecured(certificate: { key: string; cert: string }): Promise<void> {
+  async takeSecured(options: SecureContextOptions): Promise<void> {
     await this.offerTls();
     this.say("220 go on");
-    this.secure(certificate);
+    this.secure(options);
     await this.hear("EHLO ");
     this.say("250-peer.test", "250 PIPELINING");
     for (;;) await this.takeMail();

@@ -2,6 +2,7 @@
  * STARTTLS with receivers: taken when offered, whatever the certificate; done without where it fails, unless
  * required.
  */
+import { generateKeyPairSync } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { inShort, openWorld, type World } from "../rig/direct.ts";
 import type { Talk } from "../rig/peer.ts";
@@ -27,6 +28,17 @@ test("it is taken with a certificate that proves nothing", async () => {
     await takeAll(talk);
   });
   expect(inShort(await world.courier().send("one@a.test"))).toEqual(["dot 250"]);
+  expect(peer.surprises).toEqual([]);
+});
+
+test("it is taken with a key of P-521 in TLS 1.2", async () => {
+  const keys = generateKeyPairSync("ec", { namedCurve: "secp521r1" });
+  const certificate = world.authority.certify("mx.test", { keys });
+  const peer = await world.peerAt("127.1.0.1", (talk) =>
+    talk.takeSecured({ ...certificate, maxVersion: "TLSv1.2" }),
+  );
+  const { send } = world.courier({ manners: { tls: "required" } });
+  expect(inShort(await send("one@a.test"))).toEqual(["dot 250"]);
   expect(peer.surprises).toEqual([]);
 });
 
