@@ -146,7 +146,7 @@ inChromium("a form that is open when the other tab signs out waits for whoever s
   await name.fill("typed");
   await page.getByRole("button", { name: "Sign out", exact: true }).click();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
-  await other.getByRole("button", { name: "Create", exact: true }).click();
+  // with its next call, at the latest with that of the list behind the dialog
   await other.getByText("Your session has ended. Sign in to go on where you were.").waitFor();
   const audiences = async () =>
     (await workspace.client.get<{ data: { name: string }[] }>("/audiences")).body.data.map((one) => one.name);
