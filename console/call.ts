@@ -32,6 +32,11 @@ export function actAs(who: Identity, signedOut: () => void, outdated: () => void
   onOutdated = outdated;
 }
 
+/** An answer tells something of the person that was not known. */
+export function askWhoIsSignedIn(): void {
+  onOutdated();
+}
+
 /** Of a page that waits behind the sign-in nothing is asked. */
 export function isSignedIn(): boolean {
   return identity.csrf !== "";

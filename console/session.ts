@@ -1,6 +1,7 @@
 /** Who is signed in, and in which workspace. */
 import { createContext } from "preact";
-import { useContext } from "preact/hooks";
+import { useContext, useEffect, useRef } from "preact/hooks";
+import { askWhoIsSignedIn } from "./call.ts";
 import type { Secret } from "./parts/once.tsx";
 
 export type Role = "owner" | "admin" | "member";
@@ -43,8 +44,17 @@ export function useConsole(): Console {
   return useContext(ConsoleContext) as Console;
 }
 
-/** Owners and admins change what members may only read. */
-export function useMayManage(): boolean {
+/**
+ * Owners and admins change what members may only read. `answer`: it says the same; where that is news, the
+ * role is asked for again.
+ */
+export function useMayManage(answer?: { may_manage: boolean } | null): boolean {
   const { workspace } = useConsole();
-  return workspace?.role === "owner" || workspace?.role === "admin";
+  const mayManage = workspace?.role === "owner" || workspace?.role === "admin";
+  const known = useRef(mayManage);
+  known.current = mayManage;
+  useEffect(() => {
+    if (answer && answer.may_manage !== known.current) askWhoIsSignedIn();
+  }, [answer]);
+  return mayManage;
 }

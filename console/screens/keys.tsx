@@ -21,7 +21,7 @@ type Key = {
   revoked_at: string | null;
 };
 type Preset = { id: string; name: string; permissions: string[] };
-type Keys = ListOf<Key> & { presets: Preset[]; permissions: string[] };
+type Keys = ListOf<Key> & { presets: Preset[]; permissions: string[]; may_manage: boolean };
 type NewKey = { key: string; name: string; permissions: string[] };
 
 const EFFECTS: Record<string, string> = {
@@ -33,7 +33,7 @@ const OWN_CHOICE = "own";
 
 export function KeysScreen() {
   const { data, error } = useGet<Keys>("keys?limit=1");
-  const mayManage = useMayManage();
+  const mayManage = useMayManage(data);
   const [changes, setChanges] = useState(0);
   const reload = async () => setChanges((before) => before + 1);
   const { query } = usePlace();

@@ -10,7 +10,7 @@ import { capital } from "../words.ts";
 
 type Member = { id: string; email: string; role: string; has_totp: boolean; is_you: boolean };
 type Invitation = { id: string; email: string; role: string; created_at: string; expires_at: string };
-type Members = { data: Member[]; invitations: Invitation[] };
+type Members = { data: Member[]; invitations: Invitation[]; may_manage: boolean };
 type Link = { email: string; link: string | null };
 
 const ON_ITS_WAY = "The invitation is on its way";
@@ -38,7 +38,7 @@ const INVITED_FILTERS: readonly RowFilter<Invitation>[] = [
 export function MembersScreen() {
   const { data, error, reload } = useGet<Members>("members");
   const { workspace } = useConsole();
-  const mayManage = useMayManage();
+  const mayManage = useMayManage(data);
   const [isInviting, setInviting] = useState(false);
   const [leaving, setLeaving] = useState<Member | null>(null);
   const isOwner = workspace?.role === "owner";

@@ -71,6 +71,7 @@ async function list(
       ...(body as object),
       presets: PRESET_IDS.map((id) => ({ id, ...PRESETS[id] })),
       permissions: PERMISSIONS,
+      may_manage: MANAGERS.includes(workspace.role),
     },
   };
 }

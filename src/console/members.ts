@@ -114,7 +114,7 @@ async function list({ sql }: MemberParts, visit: VisitOf<KnownWorkspace>): Promi
     status: 200,
     body: {
       ...{ object: "list", data, has_more: false, next_cursor: null },
-      invitations: open,
+      ...{ invitations: open, may_manage: MANAGERS.includes(workspace.role) },
     },
   };
 }
