@@ -33,6 +33,9 @@ const HTML_CHARS_PER_UNIT = 10;
 const WITH_FALLBACK =
   /(\{\{\{?)(-?)\s*([\p{L}_][\p{L}\p{N}_-]*(?:\.[\p{L}\p{N}_-]+)*)\s*\|([^{}|\r\n]*)(\}\}\}?)/uy;
 
+// The library would write the lines around each error into its stack, for which it splits the whole source.
+Object.defineProperty(LiquidError.prototype, "update", { value: () => undefined });
+
 type TokenizerOptions = Parameters<Tokenizer["readOutputToken"]>[0];
 type HTMLToken = ReturnType<Tokenizer["readHTMLToken"]>;
 type OutputToken = ReturnType<Tokenizer["readOutputToken"]>;
@@ -64,15 +67,22 @@ export function parsePart(
 export function faultOf(error: unknown, part: TemplatePart): TemplateFault {
   if (error instanceof TemplateFault) return error;
   if (!LiquidError.is(error)) return new TemplateFault(messageOf(error), { part });
-  const [line, column] = error.token.getPosition();
   const cause: unknown = error.originalError;
   const missing =
     cause instanceof Error && "variableName" in cause && typeof cause.variableName === "string"
       ? cause.variableName
       : null;
-  // an error without a cause carries its place in its message
-  const reason = cause ? messageOf(cause) : error.message.replace(/, line:\d+, col:\d+$/, "");
-  return new TemplateFault(reason, { part, ...(line && column ? { line, column } : {}), missing });
+  return new TemplateFault(messageOf(cause ?? error), { part, ...placeOf(error.token), missing });
+}
+
+/** The library's `getPosition` looks at each character. */
+function placeOf({ input, begin }: { input: string; begin: number }): { line: number; column: number } {
+  let [line, lineBegins] = [1, 0];
+  for (let at = input.indexOf("\n"); at >= 0 && at < begin; at = input.indexOf("\n", lineBegins)) {
+    line++;
+    lineBegins = at + 1;
+  }
+  return { line, column: begin - lineBegins + 1 };
 }
 
 class TemplateParser extends Parser {
