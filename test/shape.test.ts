@@ -19,6 +19,7 @@ const RANKS = [
     "address",
     "turn",
     "connectioninturns",
+    "agentsinturns",
     "tlsgroups",
     "atonce",
     "fairthread",

@@ -25,6 +25,7 @@ import { isAscii } from "node:buffer";
 import { connect, isIP, type OnReadOpts, type Socket } from "node:net";
 import { connect as connectTls, type SecureContext, type TLSSocket } from "node:tls";
 import { clientContext } from "../tlsgroups.ts";
+import { shakeInTurns } from "./clienthandshakes.ts";
 import { toWire } from "./dots.ts";
 import type { Envelope, Permit } from "./envelope.ts";
 import { Pace } from "./pace.ts";
@@ -333,8 +334,9 @@ export class Conversation {
     const { host, need, verifyCertificate, ca, secureContext } = this.peer;
     this.#phase = "tls";
     this.#deadline = this.#dispatcher.now() + this.#patience.greetingMs;
+    const plain = this.#socket;
     const secured = connectTls({
-      socket: this.#socket,
+      socket: plain,
       host,
       ...(isIP(host) === 0 && { servername: need?.kind === "dane" ? need.name : host }),
       secureContext: secureContext ?? clientContext(ca),
@@ -342,6 +344,7 @@ export class Conversation {
     });
     this.#socket = secured;
     secured.on("data", (chunk) => this.#read(chunk.toString("latin1")));
+    shakeInTurns(plain, secured);
     this.#listen();
     await this.#event("secureConnect");
     this.#isSecure = true;

@@ -9,8 +9,8 @@
 import { request } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import type { SecureContext } from "node:tls";
+import { TlsAgentInTurns } from "../agentsinturns.ts";
 import { inTime, whenLate } from "../clock.ts";
-import { clientContext } from "../tlsgroups.ts";
 
 /** The methods of node's Resolver that are used. */
 export type AddressDns = {
@@ -110,11 +110,11 @@ export class Web {
           headers: { ...headers, ...(body && { "content-length": String(body.length) }) },
           servername: host,
           lookup,
-          agent: false,
+          agent: new TlsAgentInTurns(),
           maxHeaderSize: HEADER_BYTES_MAX,
           rejectUnauthorized: true,
           // Node takes it, its types do not
-          ...{ secureContext: secureContext ?? clientContext() },
+          ...(secureContext && { secureContext }),
         },
         (answer) => {
           const pieces: Buffer[] = [];

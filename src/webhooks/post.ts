@@ -5,19 +5,12 @@
  */
 
 import type { Resolver } from "node:dns/promises";
-import {
-  type IncomingMessage,
-  Agent as PlainAgent,
-  type RequestOptions,
-  request as requestPlain,
-} from "node:http";
-import { request as requestTls, Agent as TlsAgent } from "node:https";
-import { isIP, type LookupFunction, type TcpNetConnectOpts } from "node:net";
-import type { Duplex } from "node:stream";
+import { type Agent, type IncomingMessage, type RequestOptions, request as requestPlain } from "node:http";
+import { request as requestTls } from "node:https";
+import { isIP, type LookupFunction } from "node:net";
+import { PlainAgentInTurns, TlsAgentInTurns } from "../agentsinturns.ts";
 import { codeOf } from "../caught.ts";
 import { whenLate } from "../clock.ts";
-import { ConnectionInTurns } from "../connectioninturns.ts";
-import { clientContext } from "../tlsgroups.ts";
 import { type EgressRules, hostOf, knownAddresses, portOf } from "./endpoint.ts";
 
 export const POST_MS_MAX = 15_000;
@@ -56,28 +49,13 @@ export type PosterParts = {
 /** A name leads to no address that may be connected to. */
 class AddressBarred extends Error {}
 
-/** Endpoints may let all of their answers, or of their handshakes, come at once. */
-class PlainAgentInTurns extends PlainAgent {
-  override createConnection(options: RequestOptions): Duplex {
-    return new ConnectionInTurns(options as TcpNetConnectOpts);
-  }
-}
-
-class TlsAgentInTurns extends TlsAgent {
-  override createConnection(options: RequestOptions): Duplex | null | undefined {
-    const socket = new ConnectionInTurns(options as TcpNetConnectOpts);
-    const secured = { ...options, socket, secureContext: clientContext() };
-    return super.createConnection(secured as RequestOptions);
-  }
-}
-
 /** Connections to one endpoint, kept open between events. */
 export class Poster {
   readonly #url: URL;
   readonly #parts: PosterParts;
-  readonly #agent: PlainAgent | TlsAgent;
+  readonly #agent: Agent;
   /** Of connections for one request each. */
-  readonly #fresh: PlainAgent | TlsAgent;
+  readonly #fresh: Agent;
   readonly #options: RequestOptions;
   #known: { addresses: Promise<string[]>; until: number } | null = null;
   #isClosed = false;
@@ -133,7 +111,7 @@ export class Poster {
     body: string,
     headers: Record<string, string>,
     began: number,
-    agent: PlainAgent | TlsAgent,
+    agent: Agent,
   ): Promise<PostResult | null> {
     return new Promise((resolve) => {
       const send = this.#url.protocol === "https:" ? requestTls : requestPlain;
