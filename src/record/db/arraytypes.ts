@@ -4,6 +4,7 @@
  * missing arrives as text, and an array given for it is refused by Postgres. Arrays have one dimension.
  */
 import type { PostgresType } from "postgres";
+import { parseInTurns } from "./inturns.ts";
 
 type Element = string | number | boolean | Date | null;
 type Read = (text: string) => Element;
@@ -33,7 +34,12 @@ export function arrayTypes(): Record<string, PostgresType> {
   return Object.fromEntries(
     Object.entries(ARRAY_TYPES).map(([name, { oid, read }]) => [
       `${name}s`,
-      { to: oid, from: [oid], serialize: writeArray, parse: (text: string) => readArray(text, read) },
+      {
+        to: oid,
+        from: [oid],
+        serialize: writeArray,
+        parse: parseInTurns((text) => readArray(text, read)),
+      },
     ]),
   );
 }

@@ -6,12 +6,13 @@
  */
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { connect as connectSocket, isIP, type Socket } from "node:net";
+import { isIP, type Socket } from "node:net";
 import type { ConnectionOptions } from "node:tls";
 import postgres from "postgres";
 import { Counter, Histogram, SECONDS } from "../../meter.ts";
 import { arrayTypes } from "./arraytypes.ts";
 import { BYTES } from "./bytes.ts";
+import { connectInTurns, parseInTurns } from "./inturns.ts";
 import { openPool, type PoolSize } from "./pool.ts";
 import type { Sql, Statement, Tx } from "./statement.ts";
 
@@ -121,8 +122,16 @@ export function connectRecord(url: string, pool: PoolName, timeoutMs: number, wa
   });
 }
 
+/** As the driver has it. */
+const JSONS: postgres.PostgresType = {
+  to: 114,
+  from: [114, 3802],
+  serialize: (value) => JSON.stringify(value),
+  parse: parseInTurns((text) => JSON.parse(text)),
+};
+
 function ownTypes(): Record<string, postgres.PostgresType> {
-  return { ...arrayTypes(), bytea: BYTES };
+  return { ...arrayTypes(), bytea: BYTES, json: JSONS };
 }
 
 function silenceOf(pool: PoolName, timeoutMs: number): number | null {
@@ -179,8 +188,8 @@ export function streamingClient(url: string): { client: postgres.Sql; close(): P
 
 function socketTo({ socketFolder, host, port }: ReadUrl): Socket {
   return socketFolder === null
-    ? connectSocket({ host, port, noDelay: true })
-    : connectSocket({ path: `${socketFolder}/.s.PGSQL.${port}` });
+    ? connectInTurns({ host, port, noDelay: true })
+    : connectInTurns({ path: `${socketFolder}/.s.PGSQL.${port}` });
 }
 
 async function connected(socket: Socket): Promise<void> {
