@@ -96,6 +96,21 @@ function parsed(text: string, status: number): unknown {
 
 export const get = <T>(path: string) => call<T>("GET", path);
 
+const READS_MAX = 5;
+
+/**
+ * For a change that names the version which it has just read: where somebody else has saved another in
+ * between, it is read, and looked at, once more.
+ */
+export async function untilUnmoved(readAndSave: () => Promise<void>): Promise<void> {
+  for (let reads = 1; ; reads++)
+    try {
+      return await readAndSave();
+    } catch (refusal) {
+      if ((refusal as CallError).code !== "version_conflict" || reads === READS_MAX) throw refusal;
+    }
+}
+
 /** Of what is no JSON, such as the raw source of an e-mail. */
 export async function getText(path: string): Promise<string> {
   const asked: Asked = { method: "GET", path, isRepeatable: true };

@@ -1,5 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
-import { call, get, withQuery } from "../call.ts";
+import { call, get, untilUnmoved, withQuery } from "../call.ts";
 import { dropDrafts, useDraft } from "../draft.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Code, Empty, Facts, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
@@ -371,12 +371,16 @@ function EditDocument({ automation, onSaved }: EditedDocument) {
   const [preview, fault] = useMemo(() => read(text), [text]);
   const save = async () => {
     const { audience_id, event, entry, filters, steps } = JSON.parse(text) as Document;
-    if (isUnseen(shownOf((await get<Automation>(path)).document))) {
-      await onSaved();
-      throw unseen();
-    }
-    saving();
-    await call("PATCH", path, { audience_id, event, entry, filters, steps });
+    await untilUnmoved(async () => {
+      const now = await get<Automation>(path);
+      if (isUnseen(shownOf(now.document))) {
+        await onSaved();
+        throw unseen();
+      }
+      saving();
+      const if_version = now.version;
+      await call("PATCH", path, { if_version, audience_id, event, entry, filters, steps });
+    });
     const shown = await onSaved();
     saved(text, shown && shownOf(shown.document));
   };

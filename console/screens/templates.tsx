@@ -1,5 +1,5 @@
-import { useEffect, useState } from "preact/hooks";
-import { CallError, call, get, inquire, withQuery } from "../call.ts";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { CallError, call, get, inquire, untilUnmoved, withQuery } from "../call.ts";
 import { dropDrafts, hasDraft, useDraft } from "../draft.ts";
 import { useChanges, useGet, useOnceKeys } from "../hooks.ts";
 import { Badge, Card, Code, Empty, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
@@ -22,7 +22,12 @@ type TemplateItem = {
   variables: Variable[];
   updated_at: string;
 };
-type Template = TemplateItem & { from: string | null; html: string; text: string | null };
+type Template = TemplateItem & {
+  version: number;
+  from: string | null;
+  html: string;
+  text: string | null;
+};
 type Version = {
   id: string;
   version: number;
@@ -221,17 +226,23 @@ type DetailsOf = { template: Template; onSaved(): Promise<unknown>; onClose(): v
 /** What is no draft: it is saved by a button of its own. */
 function Details({ template, onSaved, onClose }: DetailsOf) {
   const path = `v1/templates/${template.id}`;
-  const { before, changesTo } = useChanges(detailsOf(template), async () =>
-    detailsOf(await get<Template>(path)),
-  );
+  const version = useRef(template.version);
+  const { before, changesTo } = useChanges(detailsOf(template), async () => {
+    const now = await get<Template>(path);
+    version.current = now.version;
+    return detailsOf(now);
+  });
   const save = async (fields: FormData) => {
-    const changes = await changesTo({
+    const given = {
       ...{ name: textOf(fields, "name"), from: textOf(fields, "from") },
       plain_text: asTyped(String(fields.get("text"))),
+    };
+    await untilUnmoved(async () => {
+      const { plain_text, ...rest } = await changesTo(given);
+      const changes = { ...rest, ...(plain_text !== undefined && { text: plain_text }) };
+      if (Object.keys(changes).length > 0)
+        await call("PATCH", path, { ...changes, if_version: version.current });
     });
-    const { plain_text, ...rest } = changes;
-    if (Object.keys(changes).length > 0)
-      await call("PATCH", path, { ...rest, ...(plain_text !== undefined && { text: plain_text }) });
     await onSaved();
     onClose();
   };
@@ -277,17 +288,20 @@ function Edit({ template, variables, onVariables, onSaved }: Edited) {
   const { rendering, fault } = useRendering(html.text, subject.text, variables);
   const isChanged = html.isChanged || subject.isChanged;
   const save = async () => {
-    const now = await get<Template>(`v1/templates/${template.id}`);
-    if (html.isUnseen(now.html) || subject.isUnseen(now.subject ?? "")) {
-      await onSaved();
-      throw unseen();
-    }
-    html.saving();
-    subject.saving();
-    // what somebody else has saved of the other stays
-    await call("PATCH", `v1/templates/${template.id}`, {
-      ...(html.isChanged && { html: html.text }),
-      ...(subject.isChanged && { subject: subject.text }),
+    await untilUnmoved(async () => {
+      const now = await get<Template>(`v1/templates/${template.id}`);
+      if (html.isUnseen(now.html) || subject.isUnseen(now.subject ?? "")) {
+        await onSaved();
+        throw unseen();
+      }
+      html.saving();
+      subject.saving();
+      // what somebody else has saved of the other stays
+      await call("PATCH", `v1/templates/${template.id}`, {
+        if_version: now.version,
+        ...(html.isChanged && { html: html.text }),
+        ...(subject.isChanged && { subject: subject.text }),
+      });
     });
     const kept = await onSaved();
     html.saved(html.text, kept?.html ?? null);

@@ -31,6 +31,7 @@ import { type Refusal, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
 import { Anything, Count, Id, inner, listOf, Named, orNull, shape, Text, Time, told } from "./shapes.ts";
 import { iso } from "./time.ts";
+import { expectVersion, IfVersion } from "./version.ts";
 
 const PATH = "/api/v1/automations";
 const COPY_NAME_CHARS_MAX = 200;
@@ -66,10 +67,13 @@ const NewAutomation = Type.Object(
   { ...fields, name: Type.String({ minLength: 1, maxLength: 200 }), steps: Steps },
   { $id: "NewAutomation" },
 );
-const UpdateAutomation = Type.Object({ ...fields, steps: Type.Optional(Steps) }, { $id: "UpdateAutomation" });
+const UpdateAutomation = Type.Object(
+  { ...fields, steps: Type.Optional(Steps), if_version: IfVersion },
+  { $id: "UpdateAutomation" },
+);
 const checkNew = checker(NewAutomation);
 const checkUpdate = checker(UpdateAutomation);
-const spelling = new Spelling(Object.keys(NewAutomation.properties));
+const spelling = new Spelling(Object.keys({ ...NewAutomation.properties, ...UpdateAutomation.properties }));
 
 const automationFields = {
   id: Id,
@@ -381,28 +385,36 @@ async function get(parts: AutomationParts, call: Call): Promise<Answer> {
 async function update(parts: AutomationParts, call: Call): Promise<Answer> {
   const { reads, clock } = parts;
   const { workspaceId } = call.caller;
-  const { name, status, audience_id, ...given } = checkUpdate(expectSpelt(call.body));
+  const { name, status, audience_id, if_version, ...given } = checkUpdate(expectSpelt(call.body));
   const written = partsOf(given);
   if (audience_id !== undefined) audienceIdIn(audience_id);
   const found = await find(parts, call);
+  expectVersion(if_version, found.version);
   const now = new Date(clock.now());
   const audience = audience_id === undefined ? undefined : await audienceOf(parts, call, audience_id);
   if (audience !== undefined || Object.keys(written).length > 0)
-    await amend(parts, call, {
-      ...written,
-      ...(name && { name }),
-      ...(audience && { audience_id: audience }),
-    });
+    await amend(
+      parts,
+      call,
+      { ...written, ...(name && { name }), ...(audience && { audience_id: audience }) },
+      if_version,
+    );
   else if (name !== undefined && name !== found.name)
     if (!(await renameAutomation(reads, workspaceId, found.id, name, now))) throw taken(name);
   if (status !== undefined) await setAutomationState(reads, workspaceId, found.id, stateOf(status), now);
   return answer(200, found.id);
 }
 
-/** What others change meanwhile stays: then it is read and amended again. */
-async function amend(parts: AutomationParts, call: Call, given: object & { name?: string }): Promise<void> {
+/** What others change meanwhile stays: then it is read and amended again, unless one version is `meant`. */
+async function amend(
+  parts: AutomationParts,
+  call: Call,
+  given: object & { name?: string },
+  meant: number | undefined,
+): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     const { id, version, name, state, document } = await find(parts, call);
+    expectVersion(meant, version);
     const whole = { ...(document as Document), name, ...given };
     const result = await applied(parts, call, whole, state, { id, version, name });
     if (result.kind === "stale" && attempt < AMEND_ATTEMPTS_MAX) continue;

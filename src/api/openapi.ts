@@ -70,7 +70,7 @@ const DESCRIPTIONS: Record<number, string> = {
   402: "The plan does not include it.",
   403: "The key may not do that, the request came from a web page, or the workspace is suspended.",
   404: "It does not exist, or the key may not see it.",
-  409: "The idempotency key belongs to another request.",
+  409: "The idempotency key belongs to another request, or `if_version` is not the version of now.",
   413: "The body is too large.",
   415: "The body is not `application/json`, or not `multipart/form-data` where that is asked for.",
   422: "A field or a parameter is wrong: the message names the first.",

@@ -34,6 +34,7 @@ export const STATUS_OF = {
   method_not_allowed: 405,
   invalid_idempotent_request: 409,
   concurrent_idempotent_requests: 409,
+  version_conflict: 409,
   rate_limit_exceeded: 429,
   quota_exceeded: 429,
   application_error: 500,

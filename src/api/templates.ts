@@ -30,8 +30,9 @@ import { jsonInTurns } from "./jsonturns.ts";
 import { envelope, LIST_QUERY, pageOf } from "./page.ts";
 import { type Refusal, refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
-import { Id, inner, listOf, orNull, shape, Text, Time, told } from "./shapes.ts";
+import { Count, Id, inner, listOf, orNull, shape, Text, Time, told } from "./shapes.ts";
 import { iso } from "./time.ts";
+import { expectVersion, IfVersion } from "./version.ts";
 
 const EXTERNAL_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 const NAME_CHARS_MAX = 200;
@@ -70,8 +71,8 @@ const fields = {
 const PutTemplate = Type.Object({ ...fields, html: Html }, { $id: "PutTemplate" });
 const alias = Type.Optional(Type.String({ description: "the external id" }));
 const CreateTemplate = Type.Object({ ...fields, html: Html, alias }, { $id: "CreateTemplate" });
-const UpdateTemplate = Type.Object({ ...fields, alias }, { $id: "UpdateTemplate" });
-type GivenTemplateFields = Static<typeof UpdateTemplate>;
+const UpdateTemplate = Type.Object({ ...fields, alias, if_version: IfVersion }, { $id: "UpdateTemplate" });
+type GivenTemplateFields = Omit<Static<typeof UpdateTemplate>, "if_version">;
 
 const templateFields = {
   object: Type.Literal("template"),
@@ -79,6 +80,7 @@ const templateFields = {
   external_id: orNull(Text),
   alias: orNull(Text),
   name: Text,
+  version: Count,
   subject: orNull(Text),
   from: orNull(Text),
   reply_to: Type.Array(Text),
@@ -220,10 +222,13 @@ async function create({ reads, clock }: TemplateParts, { caller, body }: Call): 
 async function patch({ reads, clock }: TemplateParts, call: Call): Promise<Answer> {
   const { caller, params, body } = call;
   const ref = refOf(params);
-  const given = checkUpdate(object(body));
+  const { if_version, ...given } = checkUpdate(object(body));
   if (Object.keys(given).length === 0) return publish({ reads, clock }, call);
   const alias = given.alias === undefined ? null : aliasOf(given.alias);
-  const amend = (whole: WholeTemplate) => contentOf(given, whole);
+  const amend = (whole: WholeTemplate) => {
+    expectVersion(if_version, whole.version);
+    return contentOf(given, whole);
+  };
   const result = await amendTemplate(reads, caller.workspaceId, ref, alias, amend, new Date(clock.now()));
   if (result.kind === "unknown") throw unknownTemplate();
   if (result.kind === "taken") throw taken(alias ?? "");
@@ -343,7 +348,7 @@ function answer(status: number, id: string): Answer {
 }
 
 function show(template: TemplateRow) {
-  const { id, externalId, name, subject, from, replyTo, variables, createdAt, updatedAt } = template;
+  const { id, externalId, name, version, subject, from, replyTo, variables, createdAt, updatedAt } = template;
   const times = { created_at: iso(createdAt), updated_at: iso(updatedAt) };
   return {
     object: "template",
@@ -351,6 +356,7 @@ function show(template: TemplateRow) {
     external_id: externalId,
     alias: externalId,
     name,
+    version,
     subject,
     from,
     reply_to: replyTo,
@@ -358,7 +364,7 @@ function show(template: TemplateRow) {
     variables: variables.map((variable) => ({ ...variable, ...times })),
     ...times,
     published_at: times.updated_at,
-    // there is one version, and the client's types want its id
+    // what is saved is published, and the client's types want an id
     current_version_id: id,
     has_unpublished_versions: false,
   };

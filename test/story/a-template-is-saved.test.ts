@@ -46,6 +46,7 @@ describe("a template is saved", () => {
         external_id: "welcome",
         alias: "welcome",
         name: "Welcome",
+        version: 2,
         subject: null,
         from: null,
         reply_to: [],
@@ -62,6 +63,24 @@ describe("a template is saved", () => {
     const versions = await api.sql`select version, html from template_version
       where workspace_id = ${ws.id} and template_id = ${first.body.id} order by version`;
     expect(versions.map((row) => row.html)).toEqual(["<p>Hi {{name}}</p>", "<p>Hello {{name|you}}</p>"]);
+  });
+
+  test("only over the version that was read, where that is asked", async () => {
+    const { id } = (await put("read", { html: "1" })).body;
+    const patch = (body: object) => ws.client.call<Refusal>("PATCH", `/templates/${id}`, body);
+    expect(await patch({ html: "2", if_version: 1 })).toMatchObject({ status: 200 });
+    const refused = await patch({ html: "3", if_version: 1 });
+    expect(refused).toMatchObject({ status: 409, body: { name: "version_conflict" } });
+    expect(refused.body.message).toBe(
+      "Nothing was changed: `if_version` is 1, and this is version 2 by now. Read it again.",
+    );
+    expect((await ws.client.get<Template>(`/templates/${id}`)).body).toMatchObject({ html: "2", version: 2 });
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, n) => patch({ html: `of ${n}`, if_version: 2 })),
+    );
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(7).fill(409)]);
+    for (const wrong of [0, 1.5, "1", 2 ** 31])
+      expect(await patch({ html: "4", if_version: wrong })).toMatchObject({ status: 422 });
   });
 
   test("by many at once as one", async () => {

@@ -202,6 +202,23 @@ describe("an automation", () => {
     }
   });
 
+  test("is changed only in the version that was read, where that is asked", async () => {
+    const id = await create(plain());
+    const patch = (body: object) => ws.client.call<Refusal>("PATCH", `/automations/${id}`, body);
+    expect(await patch({ steps: [{ wait: "2d" }], if_version: 1 })).toMatchObject({ status: 200 });
+    for (const late of [{ steps: [{ wait: "3d" }] }, { status: "disabled" }, { name: `Late ${++made}` }])
+      expect(await patch({ ...late, if_version: 1 })).toMatchObject({
+        status: 409,
+        body: { name: "version_conflict" },
+      });
+    expect(await get(id)).toMatchObject({ version: 2, document: { steps: [{ wait: "2d" }] } });
+    const answers = await Promise.all(
+      Array.from({ length: 6 }, (_, n) => patch({ steps: [{ wait: `${n + 4}d` }], if_version: 2 })),
+    );
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(5).fill(409)]);
+    expect((await patch({ steps: [{ wait: "9d" }], if_versoin: 3 })).status).toBe(422);
+  });
+
   test("of a name that is taken is refused", async () => {
     const name = `Taken ${++made}`;
     await create({ ...plain(), name });

@@ -10,7 +10,7 @@ inChromium("what was added since is gone, and what was taken away is back", asyn
   const { client } = workspace;
   const bare = { name: "Order", html: "<p>Hello {{who}}</p>" };
   const { id } = (await client.post<{ id: string }>("/templates", bare)).body;
-  const isOfVersion = (name: string) => name.endsWith("_at") || name === "current_version_id";
+  const isOfVersion = (name: string) => name.endsWith("_at") || name === "version";
   const stored = async () =>
     JSON.stringify((await client.get(`/templates/${id}`)).body, (name, value) =>
       isOfVersion(name) ? undefined : value,

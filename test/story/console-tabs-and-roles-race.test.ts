@@ -4,7 +4,7 @@
  */
 import type { Page } from "playwright-core";
 import { expect } from "vitest";
-import { inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";
+import { held, inChromium, openConsole, sceneOf, signIn } from "../rig/page.ts";
 import { person } from "../rig/people.ts";
 import type { TestWorkspace } from "../rig/workspace.ts";
 
@@ -138,6 +138,67 @@ inChromium(
     expect(scene.chromium.complaints.splice(0)).toEqual([]);
   },
 );
+
+inChromium("who saves in the same moment as somebody else replaces nothing unseen", async () => {
+  const workspace = await scene.engine.workspace();
+  const given = { name: "Order", subject: "Your order", html: "<p>saved</p>" };
+  const id = await made(workspace, "/templates", given);
+  const stored = async () => (await workspace.client.get(`/templates/${id}`)).body;
+  const theirs = (changes: object) => workspace.client.call("PATCH", `/templates/${id}`, changes);
+  const { page } = await twoTabs(`templates/${id}`, workspace);
+  const html = page.getByLabel("HTML", { exact: true });
+  const refused = page.getByText("Nothing was saved: somebody else has ");
+  /** `meanwhile`: when the page has read what there is, and has not saved yet. */
+  const save = async (button: string, meanwhile: () => Promise<unknown>) => {
+    const { isAsked, answer } = await held(page, `**/call/v1/templates/${id}`, "PATCH");
+    await page.getByRole("button", { name: button, exact: true }).click();
+    await isAsked;
+    await meanwhile();
+    answer();
+  };
+
+  await html.fill("<p>ours</p>");
+  await save("Save", () => theirs({ html: "<p>theirs</p>" }));
+  await refused.waitFor();
+  expect(await stored()).toMatchObject({ html: "<p>theirs</p>" });
+  expect(await html.inputValue()).toBe("<p>ours</p>");
+  // what is no change of the same stays beside ours
+  await save("Save", () => theirs({ subject: "Their subject" }));
+  await page.getByRole("button", { name: "Saved" }).waitFor();
+  expect(await stored()).toMatchObject({ html: "<p>ours</p>", subject: "Their subject" });
+
+  await page.getByRole("button", { name: "Details" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("Our name");
+  await save("Save", () => theirs({ name: "Their name" }));
+  await dialog.getByText("Their name").waitFor();
+  expect(await stored()).toMatchObject({ name: "Their name" });
+  await save("Save", () => theirs({ html: "<p>more of theirs</p>" }));
+  await dialog.waitFor({ state: "detached" });
+  expect(await stored()).toMatchObject({ name: "Our name", html: "<p>more of theirs</p>" });
+  expect(scene.chromium.complaints.splice(0)).toEqual([]);
+});
+
+inChromium("nor of an automation", async () => {
+  const workspace = await scene.engine.workspace();
+  const audience_id = await made(workspace, "/audiences", { name: "Customers" });
+  const document = { name: "Welcome", audience_id, event: "joined", steps: [{ wait: "1h" }] };
+  const id = await made(workspace, "/automations", document);
+  const path = `/automations/${id}`;
+  const stored = async () => (await workspace.client.get<{ document: object }>(path)).body.document;
+  const { page } = await twoTabs(`automations/${id}?tab=document`, workspace);
+  const editor = page.getByLabel("Document of the automation", { exact: true });
+  await editor.fill((await editor.inputValue()).replace('"1h"', '"2h"'));
+  const { isAsked, answer } = await held(page, `**/call/v1${path}`, "PATCH");
+  await page.getByRole("button", { name: "Save as the next version" }).click();
+  await isAsked;
+  await workspace.client.call("PATCH", path, { steps: [{ wait: "3h" }] });
+  answer();
+  await page.getByText("Nothing was saved: somebody else has ").waitFor();
+  expect(await stored()).toMatchObject({ steps: [{ wait: "3h" }] });
+  expect(await editor.inputValue()).toContain('"2h"');
+  expect(scene.chromium.complaints.splice(0)).toEqual([]);
+});
 
 inChromium("a form that is open when the other tab signs out waits for whoever signs in again", async () => {
   const { page, other, workspace, email } = await twoTabs("audiences");

@@ -41,6 +41,7 @@ const templateRow = {
   ...omit(templateContentRow, "html", "plain", "declared"),
   id: text,
   externalId: orNull(text),
+  version: integer,
   createdAt: timestamp,
   updatedAt: timestamp,
 };
@@ -272,6 +273,6 @@ function withVersion(sql: Sql | Tx) {
 }
 
 function columns(sql: Sql | Tx) {
-  return sql`t.id, t.external_id as "externalId", t.created_at as "createdAt", t.updated_at as "updatedAt",
+  return sql`t.id, t.external_id as "externalId", t.version, t.created_at as "createdAt", t.updated_at as "updatedAt",
     v.name, v.subject, v.sender as "from", v.reply_to as "replyTo", v.variables`;
 }
