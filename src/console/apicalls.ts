@@ -10,7 +10,7 @@ import { placeContact } from "../record/contacts/contacts.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { limitsText, streamLimits, TRANSACTIONAL } from "../rules/stream.ts";
 import { type Calls, decoded, expectRole, type KnownWorkspace, MANAGERS, type VisitOf } from "./calls.ts";
-import { type ConsoleAnswer, ConsoleRefusal } from "./refusal.ts";
+import { type ConsoleAnswer, ConsoleRefusal, deny } from "./refusal.ts";
 import type { ConsoleRequest } from "./request.ts";
 import type { ConsoleSession } from "./sessions.ts";
 
@@ -75,6 +75,8 @@ export async function answerOfApi(
       const [kind = ""] = path.split("/").filter((segment) => segment !== "");
       const nameNow = (id = "") => nameOf(sql, workspace.id, kind, id);
       try {
+        const refused = await refusalAfterBody(calls, request, session, asked);
+        if (refused) return refused;
         const params = paramsIn(asked.name, path);
         const subject = await subjectOf(sql, workspace.id, kind, params);
         const [first] = params;
@@ -146,6 +148,19 @@ function refusalOf(workspace: WorkspaceOfPerson, { name, erases }: AskedOfApi): 
   } catch (error) {
     return answerOfRefusal(error);
   }
+}
+
+async function refusalAfterBody(
+  calls: Calls,
+  request: ConsoleRequest,
+  session: ConsoleSession,
+  asked: AskedOfApi,
+): Promise<ApiAnswer | null> {
+  if (!request.hasBody) return null;
+  await calls.signedInStill(request, session);
+  const workspace = await calls.workspaceOf(request, session);
+  if (workspace.isSuspended) throw deny("workspace_suspended", "This workspace is suspended.");
+  return refusalOf(workspace, asked);
 }
 
 /** Everything else is thrown on. */

@@ -127,14 +127,19 @@ export class Calls {
     request.owner = session.accountId;
     const known = { ...visit, session };
     if (call.scope === "workspace") {
+      const { id, role } = await this.workspaceOf(request, session);
+      expectRole({ role }, call.roles);
+      request.owner = id;
+      const body = call.check(await this.#parts.readJson(request, call.bodyBytesMax ?? BODY_BYTES_MAX));
+      await this.signedInStill(request, session);
       const workspace = await this.workspaceOf(request, session);
       expectRole(workspace, call.roles);
-      request.owner = workspace.id;
-      const body = call.check(await this.#parts.readJson(request, call.bodyBytesMax ?? BODY_BYTES_MAX));
       return this.#handle(call, known, workspace.id, () => call.handle({ ...known, workspace, body }));
     }
     if (call.scope === "operator" && !session.isOperator) throw onlyOperators();
     const body = call.check(await this.#parts.readJson(request, BODY_BYTES_MAX));
+    const { isOperator } = await this.signedInStill(request, session);
+    if (call.scope === "operator" && !isOperator) throw onlyOperators();
     const about = call.scope === "operator" ? WHOLE_INSTALLATION : null;
     return this.#handle(call, known, about, () => call.handle({ ...known, body }));
   }
@@ -146,7 +151,7 @@ export class Calls {
   async signedIn(request: ConsoleRequest): Promise<ConsoleSession> {
     const meant = named(request, "account");
     const session = await this.#parts.sessions.find(request, this.#parts.now());
-    if (!session) throw deny("not_signed_in", "You are not signed in, or your session has ended. Sign in.");
+    if (!session) throw notSignedIn();
     if (meant !== "" && meant !== session.accountId)
       throw deny("not_signed_in", "Somebody else has signed in, such as in another tab. Sign in.");
     await this.#parts.countCall(session.accountId);
@@ -156,6 +161,17 @@ export class Calls {
         "You have signed in again since this page was opened, such as in another tab. Try once more. (The `X-CSRF-Token` header is missing or wrong.)",
       );
     return session;
+  }
+
+  /**
+   * Asked again when the body has come: whoever is about to lose a session or a role could begin many
+   * changes, and send their bodies a minute later.
+   */
+  async signedInStill(request: ConsoleRequest, session: ConsoleSession): Promise<ConsoleSession> {
+    if (!request.hasBody) return session;
+    const still = await this.#parts.sessions.find(request, this.#parts.now());
+    if (still?.accountId !== session.accountId) throw notSignedIn();
+    return still;
   }
 
   async workspaceOf(request: ConsoleRequest, session: ConsoleSession): Promise<WorkspaceOfPerson> {
@@ -258,7 +274,11 @@ function named(request: ConsoleRequest, what: "workspace" | "account"): string {
   return request.header(`x-${what}`) || (query ?? "");
 }
 
-export function expectRole({ role }: WorkspaceOfPerson, roles: readonly PersonRole[]): void {
+function notSignedIn() {
+  return deny("not_signed_in", "You are not signed in, or your session has ended. Sign in.");
+}
+
+export function expectRole({ role }: Pick<WorkspaceOfPerson, "role">, roles: readonly PersonRole[]): void {
   if (!roles.includes(role))
     throw deny("forbidden", `Only ${roles.join("s and ")}s of the workspace can do this; you are ${role}.`);
 }
