@@ -22,7 +22,7 @@ import { type Column, hidden } from "../parts/table.tsx";
 import { BASE, go } from "../place.ts";
 import { useConsole } from "../session.ts";
 import type { Email, ListOf } from "../shapes.ts";
-import { bytes, capital, fullTime, plain } from "../words.ts";
+import { bytes, capital, fullTime, plain, withFullTimes } from "../words.ts";
 
 type Why = { status: string; sentence: string; earliest_at: string | null };
 type Attempt = {
@@ -141,7 +141,7 @@ function Waiting({ id }: { id: string }) {
   if (!data) return null;
   return (
     <p class="banner">
-      {data.sentence}
+      {withFullTimes(data.sentence)}
       {data.earliest_at && (
         <>
           {" "}

@@ -6,6 +6,7 @@ import type { Column } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
 import { useConsole } from "../session.ts";
 import type { EmailItem, ListOf } from "../shapes.ts";
+import { withFullTimes } from "../words.ts";
 
 const STATUSES = [...OPEN_STATUSES, ...ENDINGS.map(([, status]) => status)];
 const FILTERS: readonly Filter[] = [
@@ -63,7 +64,7 @@ function Subject({ email: { subject, reason } }: { email: EmailItem }) {
       <span class="ellipsis" dir="auto">
         {subject ?? <em class="muted">no subject</em>}
       </span>
-      {reason && <span class="ellipsis muted small-text">{reason}</span>}
+      {reason && <span class="ellipsis muted small-text">{withFullTimes(reason)}</span>}
     </>
   );
 }

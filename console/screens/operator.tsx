@@ -7,7 +7,7 @@ import { isIn, List, type RowFilter, ShortList } from "../parts/list.tsx";
 import type { Column } from "../parts/table.tsx";
 import { BASE, refine, usePlace, WORKSPACE } from "../place.ts";
 import { useConsole } from "../session.ts";
-import { capital, count } from "../words.ts";
+import { capital, count, withFullTimes } from "../words.ts";
 import { Changes } from "./audit.tsx";
 import {
   DESTINATION_FILTERS,
@@ -165,7 +165,7 @@ function foundColumns(own: ReadonlySet<string>): Column<Found>[] {
     { name: "Status", cell: ({ status }) => <Badge state={status} />, csv: ({ status }) => status },
     {
       name: "Reason",
-      cell: ({ reason }) => <span class="reply">{reason}</span>,
+      cell: ({ reason }) => <span class="reply">{reason && withFullTimes(reason)}</span>,
       csv: ({ reason }) => reason,
     },
     {

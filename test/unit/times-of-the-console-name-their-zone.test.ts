@@ -15,5 +15,8 @@ test("so do the times of a sentence, and what is no time stays as it is", () => 
   expect(withFullTimes("Set at 2026-11-27T12:30:00.000Z by ada.")).toBe(
     `Set at ${fullTime("2026-11-27T12:30:00Z")} by ada.`,
   );
+  expect(withFullTimes("It is scheduled for 2026-11-27 12:30:00 UTC.")).toBe(
+    `It is scheduled for ${fullTime("2026-11-27T12:30:00Z")}.`,
+  );
   expect(fullTime("yesterday")).toBe("yesterday");
 });
