@@ -15,8 +15,10 @@ export type Step = {
 type SplitBranch = { if?: Filters; then?: Step[]; else?: Step[] };
 type Shares = { percent?: Record<string, number> } & Record<string, unknown>;
 export type Branch = { label: string; at: string; steps: readonly Step[] };
-/** What a run did at each place of the document. */
-export type Done = ReadonlyMap<string, { status: string; words: ComponentChildren }>;
+/** Null: no run is through with the step. */
+export type StepState = "done" | "skipped" | null;
+/** What runs did at each place of the document. */
+export type Done = ReadonlyMap<string, { state: StepState; words(step: Step): ComponentChildren }>;
 
 export function Graph({ event, steps, done }: { event: string; steps: readonly Step[]; done?: Done }) {
   return (
@@ -44,10 +46,10 @@ function Steps({ steps, at, done }: { steps: readonly Step[]; at: string; done?:
         const branches = branchesOf(step, place);
         return (
           <li key={place}>
-            <div class={`step ${did ? (did.status === "skipped" ? "skipped" : "done") : ""}`}>
+            <div class={`step ${did?.state ?? ""}`}>
               <strong>{nameOf(step)}</strong>
               <span>{wordsOf(step)}</span>
-              {did && <span class="muted small-text">{did.words}</span>}
+              {did && <span class="muted small-text">{did.words(step)}</span>}
             </div>
             {branches.length > 0 && (
               <div class="branches">

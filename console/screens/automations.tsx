@@ -5,12 +5,12 @@ import { useGet } from "../hooks.ts";
 import { Badge, Card, Code, Empty, Facts, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Discard, Editor, Leftover, Overtaken, unseen } from "../parts/editor.tsx";
 import { Choice, Confirm, Dialog, Do, Field, Form, Text, textOf } from "../parts/form.tsx";
-import { Graph, type Step } from "../parts/graph.tsx";
+import { Graph, type Step, type StepState } from "../parts/graph.tsx";
 import { isIn, List } from "../parts/list.tsx";
 import { BASE, go, refine, usePlace } from "../place.ts";
 import { useConsole } from "../session.ts";
 import type { AudienceItem, ListOf } from "../shapes.ts";
-import { count, counted, plain } from "../words.ts";
+import { count, counted } from "../words.ts";
 
 type AutomationItem = {
   id: string;
@@ -242,7 +242,7 @@ type FlowAnswer = {
   version: number;
   document: Document;
   runs_counted_max: number;
-  places: { step: string; done: number; skipped: number; standing: number }[];
+  places: (PlaceCounts & { step: string })[];
   versions: { version: number; created_at: string; runs: number; is_current: boolean }[];
 };
 
@@ -252,7 +252,10 @@ function Flow({ automation: { id, event, version: current }, version }: FlowProp
   const done = useMemo(
     () =>
       new Map(
-        data?.places.map(({ step, ...counts }) => [step, { status: "done", words: placeWords(counts) }]),
+        data?.places.map(({ step, ...counts }) => [
+          step,
+          { state: stateOf(counts), words: (written: Step) => placeWords(counts, written) },
+        ]),
       ),
     [data],
   );
@@ -284,31 +287,32 @@ function Flow({ automation: { id, event, version: current }, version }: FlowProp
 
 type FlowProps = { automation: Automation; version: string | null };
 
-function placeWords({
-  done,
-  skipped,
-  standing,
-}: {
-  done: number;
-  skipped: number;
-  standing: number;
-}): string {
+type PlaceCounts = { done: number; skipped: number; standing: number };
+
+function stateOf({ done, skipped }: PlaceCounts): StepState {
+  if (done > 0) return "done";
+  return skipped > 0 ? "skipped" : null;
+}
+
+/** A run that waits has begun to wait, and stands at the step that follows. */
+function placeWords({ done, skipped, standing }: PlaceCounts, { wait }: Step): string {
   return [
-    ...(done > 0 ? [`${count(done)} done`] : []),
+    ...(done > 0 ? [`${count(done)} ${wait === undefined ? "done" : "begun"}`] : []),
     ...(skipped > 0 ? [`${count(skipped)} skipped`] : []),
-    ...(standing > 0 ? [counted(standing, "run goes on here", "runs go on here")] : []),
+    ...(standing > 0 ? [`next for ${counted(standing, "run", "runs")}`] : []),
   ].join(", ");
 }
 
 function Terms({ event, entry, filters, version, audience_id, updated_at }: Automation) {
+  const { data: audience } = useGet<AudienceItem>(`v1/audiences/${audience_id}`);
   const isFiltered = Array.isArray(filters) ? filters.length > 0 : filters !== null && filters !== undefined;
   return (
     <Card title="Who enters">
       <Facts
         facts={[
           ["Event", <code>{event}</code>],
-          ["Audience", <a href={`${BASE}/audiences/${audience_id}`}>Open</a>],
-          ["How often", typeof entry === "string" ? plain(entry) : JSON.stringify(entry)],
+          ["Audience", <a href={`${BASE}/audiences/${audience_id}`}>{audience?.name ?? "Open"}</a>],
+          ["How often", sayEntry(entry)],
           ["Filters", isFiltered ? <code>{JSON.stringify(filters)}</code> : "everybody"],
           ["Version", version],
           ["Changed", <Time at={updated_at} />],
@@ -316,6 +320,17 @@ function Terms({ event, entry, filters, version, audience_id, updated_at }: Auto
       />
     </Card>
   );
+}
+
+const ENTRIES: Record<string, string> = {
+  once: "once for each contact",
+  one_active: "not while a run of the contact is active",
+  every: "with every event",
+};
+
+function sayEntry(entry: unknown): string {
+  if (typeof entry === "string") return ENTRIES[entry] ?? entry;
+  return `not within ${(entry as { cooldown: string }).cooldown}`;
 }
 
 function Runs({ path, id }: { path: string; id: string }) {

@@ -2,7 +2,7 @@ import { useMemo } from "preact/hooks";
 import { serverNow } from "../clock.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Facts, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
-import { branchTaken, Graph, type Step } from "../parts/graph.tsx";
+import { branchTaken, Graph, type Step, type StepState } from "../parts/graph.tsx";
 import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
 import { type Column, hidden } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
@@ -64,7 +64,7 @@ export function RunScreen({ id, other }: { id: string; other: string }) {
       new Map(
         run?.steps.map((step) => [
           step.key,
-          { status: step.status, words: <Did step={step} steps={written?.steps ?? []} /> },
+          { state: stateOf(step), words: () => <Did step={step} steps={written?.steps ?? []} /> },
         ]),
       ),
     [run, written],
@@ -119,7 +119,12 @@ export function RunScreen({ id, other }: { id: string; other: string }) {
                   <ol class="timeline">
                     {steps.map((step) => (
                       <li key={step.key}>
-                        <Badge state={step.status} /> {step.type} <Time at={step.completed_at} />
+                        {isUnderWay(step) ? (
+                          <Badge state="waiting" tone="calm" />
+                        ) : (
+                          <Badge state={step.status} />
+                        )}{" "}
+                        {step.type} <Time at={step.completed_at} />
                         <div class="reply">
                           <Result step={step} steps={written?.steps ?? []} /> <Detail step={step} />
                         </div>
@@ -135,6 +140,16 @@ export function RunScreen({ id, other }: { id: string; other: string }) {
       )}
     </Screen>
   );
+}
+
+/** A wait is noted when it begins, with its end. */
+function isUnderWay({ type, output: { result, detail } }: RunStep): boolean {
+  return type === "wait" && result === "done" && detail !== null && Date.parse(detail) > serverNow();
+}
+
+function stateOf(step: RunStep): StepState {
+  if (step.status === "skipped") return "skipped";
+  return isUnderWay(step) ? null : "done";
 }
 
 /** Of a step that sends, the e-mail; of one that waits, until when. */
@@ -161,7 +176,7 @@ function Did({ step, steps }: StepOfRun) {
   if (type === "wait" && output.result === "done" && output.detail !== null)
     return (
       <>
-        {Date.parse(output.detail) > serverNow() ? "ends" : "ended"} <Time at={output.detail} />
+        {isUnderWay(step) ? "ends" : "ended"} <Time at={output.detail} />
       </>
     );
   return (

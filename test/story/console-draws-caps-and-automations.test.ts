@@ -98,15 +98,13 @@ inChromium("the graph of an automation follows its document", async () => {
   await expect.poll(() => tag.getAttribute("class")).toContain("done");
   await page.goto(`${engine.consoleUrl}/console/automations/${body.id}`);
   const graph = page.getByRole("region", { name: "Steps" });
-  for (const words of [
-    "1 run goes on here",
-    "1 done",
-    "signed.up",
-    "2h",
-    'if tags contains "vip"',
-    "+ greeted",
-  ])
+  for (const words of ["next for 1 run", "1 done", "signed.up", "2h", 'if tags contains "vip"', "+ greeted"])
     await graph.getByText(words).waitFor();
+  expect(await graph.locator(".step", { hasText: "next for 1 run" }).getAttribute("class")).not.toContain(
+    "done",
+  );
+  await page.getByRole("link", { name: "Customers" }).waitFor();
+  await page.getByText("once for each contact").waitFor();
   await page.getByRole("tab", { name: "Document" }).click();
   const editor = page.getByLabel("Document of the automation");
   await editor.fill((await editor.inputValue()).replace('"2h"', '"2 fortnights"'));

@@ -50,7 +50,15 @@ inChromium("from its first step to where it waits, and until it is stopped", asy
   // the page looks every fifteen seconds, and sooner when it hears of something
   await expect.poll(() => greeted.getAttribute("class"), { timeout: 40_000 }).toContain("done");
   await page.locator(".step", { hasText: "Split" }).getByText("else").waitFor();
-  await page.locator(".step", { hasText: "Wait" }).getByText("ends in").waitFor();
+  const wait = page.locator(".step", { hasText: "Wait" });
+  await wait.getByText("ends in").waitFor();
+  expect(await wait.getAttribute("class")).not.toContain("done");
+  await page
+    .locator(".timeline")
+    .getByRole("listitem")
+    .filter({ hasText: "wait" })
+    .getByText("Waiting")
+    .waitFor();
   await page.locator(".timeline").getByText("until").waitFor();
   const patient = page.locator(".step", { hasText: "+ patient" });
   expect(await patient.getAttribute("class")).not.toContain("done");
