@@ -13,3 +13,13 @@ export function heardTime(date: string | null): void {
 export function serverNow(): number {
   return Date.now() - aheadMs;
 }
+
+/** Today has just begun and would look like a collapse in a chart; it shows where there is little else. */
+export function fullDays<T extends { day: string }>(
+  days: readonly T[],
+  isUsed: (day: T) => boolean,
+): readonly T[] {
+  const today = new Date(serverNow()).toISOString().slice(0, 10);
+  const before = days.filter(({ day }) => day !== today);
+  return before.filter(isUsed).length > 1 ? before : days;
+}

@@ -1,6 +1,6 @@
 /** Draws charts with uPlot, in the colours of the theme. */
 import uPlot from "uplot";
-import { dayName, short } from "../words.ts";
+import { count, dayName, short } from "../words.ts";
 
 const HEIGHT = 220;
 const COLOURS = ["--accent", "--good", "--warn", "--bad", "--muted"];
@@ -99,6 +99,10 @@ function resolved(element: HTMLElement, name: string): string {
   return color;
 }
 
+function said(value: number | null | undefined): string {
+  return value === null || value === undefined ? "–" : count(value);
+}
+
 function tooltip(series: readonly Series[]): uPlot.Plugin {
   const box = document.createElement("div");
   box.className = "chart-tip";
@@ -110,7 +114,7 @@ function tooltip(series: readonly Series[]): uPlot.Plugin {
         box.hidden = left < 0 || at === undefined;
         if (box.hidden || at === undefined) return;
         const day = new Date(at * 1000).toISOString().slice(0, 10);
-        const lines = series.map(({ name, values }) => `${name}: ${values[idx as number] ?? "–"}`);
+        const lines = series.map(({ name, values }) => `${name}: ${said(values[idx as number])}`);
         box.textContent = [day, ...lines].join("\n");
         const isRight = left > over.clientWidth / 2;
         box.style.left = isRight ? "" : `${left + 12}px`;

@@ -1,5 +1,6 @@
 import { useMemo, useState } from "preact/hooks";
 import { call, inquire } from "../call.ts";
+import { fullDays } from "../clock.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Empty, Facts, Meter, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
 import { Chart } from "../parts/chart.tsx";
@@ -208,6 +209,8 @@ function Forecast({
     const none = past.map(() => null);
     const today = past.length > 0 ? [...none.slice(1), now.limit] : [];
     const known = [now.limit, ...past.map(({ used }) => used), ...ahead.map(({ likely }) => likely.capDay)];
+    const used = fullDays(past, ({ used }) => used > 0).map(({ used }) => used);
+    const begun = past.slice(used.length).map(() => null);
     return {
       most: SCALE * Math.max(...known),
       labels: [...past.map(({ day }) => day), ...ahead.map(({ day }) => day)],
@@ -216,7 +219,7 @@ function Forecast({
           name: "Sent",
           colour: 1,
           isFilled: true,
-          values: [...past.map(({ used }) => used), ...ahead.map(() => null)],
+          values: [...used, ...begun, ...ahead.map(() => null)],
         },
         {
           name: "Cap, if traffic stays",
@@ -704,8 +707,9 @@ function SetOverride({
         {!ends && (
           <>
             <p>
-              Recipients. A minimum or a maximum bounds what the policy decides. A fixed number holds whatever
-              the policy decides, and lets other than transactional mail go during a pause.
+              All numbers are recipients. A minimum or a maximum bounds what the policy decides. A fixed
+              number holds whatever the policy decides, and lets other than transactional mail go during a
+              pause.
             </p>
             <div class="fields-row">
               {LIMITS.map(({ name, label, of }) => (
@@ -728,7 +732,7 @@ function SetOverride({
             />
           </>
         )}
-        <Text label="Reason" name="reason" hint="Stands in the history." />
+        <Text label="Reason" name="reason" hint="Shown in the history." />
       </Form>
     </Dialog>
   );

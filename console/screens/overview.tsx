@@ -1,4 +1,5 @@
 import { useMemo } from "preact/hooks";
+import { fullDays } from "../clock.ts";
 import { useGet } from "../hooks.ts";
 import { Badge, Card, Meter, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
 import { Chart } from "../parts/chart.tsx";
@@ -68,12 +69,6 @@ function countedSince(days: readonly Day[]): string | undefined {
   return `since ${dayName(new Date(days[first]?.day ?? ""))}`;
 }
 
-/** Today has just begun and would look like a collapse; it shows where there is little else. */
-function fullDays(days: readonly Day[]): readonly Day[] {
-  const before = days.slice(0, -1);
-  return before.filter(({ accepted, attempted }) => accepted + attempted > 0).length > 1 ? before : days;
-}
-
 function Span({ chosen }: { chosen: string }) {
   return (
     <fieldset class="segments">
@@ -91,7 +86,7 @@ function Found({ days, caps, quota, queue, attention }: Overview) {
   const total = (name: Exclude<keyof Day, "day">) => days.reduce((sum, day) => sum + day[name], 0);
   const allBounced = days.reduce((sum, day) => sum + bounced(day), 0);
   const { labels, sent, refused } = useMemo(() => {
-    const shown = fullDays(days);
+    const shown = fullDays(days, ({ accepted, attempted }) => accepted + attempted > 0);
     return {
       labels: shown.map(({ day }) => day),
       sent: [
@@ -133,7 +128,7 @@ function Found({ days, caps, quota, queue, attention }: Overview) {
         <Tile
           name="In the queue"
           value={count(queue.queued + queue.in_flight + queue.deferred)}
-          note={counted(queue.waiting, "waits for a cap", "wait for a cap")}
+          note={queue.waiting > 0 ? counted(queue.waiting, "waits for a cap", "wait for a cap") : undefined}
         />
       </dl>
       <div class="halves">
@@ -170,7 +165,11 @@ export function QuotaMeters({ quota: { day, month } }: { quota: Quota }) {
         name="This month (UTC)"
         used={month.used}
         limit={month.limit}
-        note={<Resets at={month.resets_at} />}
+        note={
+          <>
+            <Resets at={month.resets_at} /> Mail of automations counts for the month only.
+          </>
+        }
       />
     </>
   );
