@@ -5,7 +5,6 @@ import { apart, type Console, useConsole } from "./session.ts";
 import { shownOf } from "./shell.tsx";
 import { applyTheme, nextTheme } from "./theme.ts";
 
-const SHOWN_MAX = 10;
 /** Of an e-mail, by itself or as the Message-ID that receivers name. */
 const EMAIL_ID = /^<?([0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})(?:@[^@>]*)?>?$/i;
 type Command = { name: string; hint: string; act(): void };
@@ -17,7 +16,8 @@ export function Palette({ onClose }: { onClose(): void }) {
   const [at, setAt] = useState(0);
   // before the next key: it is already part of what is looked for
   useLayoutEffect(() => dialog.current?.showModal(), []);
-  const found = commandsFor(text.trim(), parts).slice(0, SHOWN_MAX);
+  const found = commandsFor(text.trim(), parts);
+  useLayoutEffect(() => document.getElementById(`command-${at}`)?.scrollIntoView({ block: "nearest" }), [at]);
   const run = (command: Command | undefined) => {
     if (!command) return;
     // gives the focus back to who had it, and tells onClose
@@ -42,7 +42,7 @@ export function Palette({ onClose }: { onClose(): void }) {
         aria-expanded="true"
         aria-controls="commands"
         aria-activedescendant={found[at] ? `command-${at}` : undefined}
-        placeholder="Go to a screen, or paste an address or a Message-ID"
+        placeholder="A screen, an address or a Message-ID"
         value={text}
         onInput={({ currentTarget }) => {
           setText(currentTarget.value);

@@ -21,6 +21,26 @@ inChromium("a day is typed into a filter, digit by digit", async () => {
   expect(chromium.complaints.splice(0)).toEqual([]);
 });
 
+inChromium("the arrows of the command palette lead to every screen", async () => {
+  const { engine, workspace, chromium } = scene;
+  const page = await chromium.pageOf(engine, workspace.id, "owner");
+  await page.keyboard.press("Control+k");
+  const field = page.getByRole("combobox", { name: "Go to a screen" });
+  await field.waitFor();
+  // one up from the first is the last
+  for (const name of ["Sign out", "Reference of the API"]) {
+    await page.keyboard.press("ArrowUp");
+    await page.getByRole("option", { name, selected: true }).waitFor();
+  }
+  const usage = page.getByRole("option", { name: /^Usage/ });
+  while ((await usage.getAttribute("aria-selected")) === "false") await page.keyboard.press("ArrowUp");
+  const list = await page.getByRole("listbox").boundingBox();
+  const option = await usage.boundingBox();
+  expect(option?.y).toBeGreaterThanOrEqual(list?.y ?? Infinity);
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { level: 1, name: "Usage" }).waitFor();
+});
+
 inChromium("whoever closes a dialog is where they were", async () => {
   const { engine, workspace, chromium } = scene;
   const page = await chromium.pageOf(engine, workspace.id);
