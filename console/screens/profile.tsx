@@ -12,9 +12,11 @@ export function ProfileScreen() {
   return (
     <Screen title="Your account" intro={session.account.email}>
       <div class="halves">
-        <Password />
+        <div>
+          <Password />
+          <Sessions />
+        </div>
         <SecondFactor />
-        <Sessions />
       </div>
     </Screen>
   );
@@ -89,7 +91,7 @@ function SecondFactor() {
   if (!secret)
     return (
       <Card title="Second factor">
-        <p>An app on your phone shows a code, which signing in then asks for.</p>
+        <p>Signing in then also asks for a code, which an app on your phone shows.</p>
         <Do name="Turn it on" act={async () => setSecret(await inquire<Secret>("totp/secret"))} />
       </Card>
     );

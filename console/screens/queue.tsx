@@ -153,7 +153,8 @@ function Bounce({ destination, onDone, onClose }: DialogProps & { destination: s
     </Dialog>
   );
 }
-const REASON_HINT = "Callers read it as the reason of the e-mail. It is in the audit log, too.";
+const REASON_HINT =
+  "The API and the console give it as the reason of each e-mail. It is in the audit log, too.";
 
 export function Counts({ emails }: { emails: Queue["emails"] }) {
   return (
