@@ -43,7 +43,7 @@ export function fullTime(at: string | number): string {
   return Number.isNaN(time.getTime()) ? String(at) : absolute.format(time);
 }
 
-/** A sentence of the server, with its times as people here read them: `…T06:30:00Z` and `… 06:30:00 UTC`. */
+/** A sentence of the server, with its times as people here read them: `…T06:30:00Z`, `… 06:30:00 UTC`. */
 export function withFullTimes(sentence: string): string {
   return sentence.replaceAll(/(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d+)?)(?:Z| UTC)/g, (_, day, time) =>
     fullTime(`${day}T${time}Z`),

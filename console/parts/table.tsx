@@ -1,5 +1,7 @@
 /** A table that is easy to scan. On narrow screens columns marked `wide` are left out. */
 import type { ComponentChildren } from "preact";
+import { count } from "../words.ts";
+import { Time } from "./bits.tsx";
 
 /** What is only in the export. */
 export function hidden<T>(name: string, csv: NonNullable<Column<T>["csv"]>): Column<T> {
@@ -18,6 +20,16 @@ export type Column<T> = {
   /** For what is not read, such as buttons. */
   unnamed?: boolean;
 };
+
+/** A count: as people read it on the screen, and bare in the export. */
+export function numberColumn<T>(name: string, of: (row: T) => number, isWide = false): Column<T> {
+  return { name, numeric: true, wide: isWide, cell: (row) => count(of(row)), csv: of };
+}
+
+/** A moment: how long ago on the screen, and in full in the export. */
+export function timeColumn<T>(name: string, of: (row: T) => string | null, isWide = false): Column<T> {
+  return { name, numeric: true, wide: isWide, cell: (row) => <Time at={of(row)} />, csv: of };
+}
 
 export function Table<T>({
   label,

@@ -1,9 +1,10 @@
 import { useState } from "preact/hooks";
 import { call, linkOf } from "../call.ts";
 import { useGet } from "../hooks.ts";
-import { Badge, Code, Empty, Screen, Time } from "../parts/bits.tsx";
+import { Badge, Code, Empty, Screen } from "../parts/bits.tsx";
 import { Check, Confirm, Dialog, Form, maybe, Text, textOf } from "../parts/form.tsx";
 import { isIn, List } from "../parts/list.tsx";
+import { timeColumn } from "../parts/table.tsx";
 import { BASE, go } from "../place.ts";
 import { useConsole, useMayManage } from "../session.ts";
 import type { AudienceItem, Contact } from "../shapes.ts";
@@ -42,12 +43,7 @@ export function AudiencesScreen() {
             csv: ({ name }) => name,
           },
           { name: "Id", wide: true, cell: ({ id }) => <code class="muted">{id}</code>, csv: ({ id }) => id },
-          {
-            name: "Created",
-            numeric: true,
-            cell: ({ created_at }) => <Time at={created_at} />,
-            csv: ({ created_at }) => created_at,
-          },
+          timeColumn("Created", ({ created_at }) => created_at),
         ]}
         empty={
           <Empty title="No audience yet">
@@ -149,13 +145,7 @@ export function AudienceScreen({ id }: { id: string }) {
             cell: ({ tags }) => <TagList tags={tags} />,
             csv: ({ tags }) => tags.join(" "),
           },
-          {
-            name: "Added",
-            numeric: true,
-            wide: true,
-            cell: ({ created_at }) => <Time at={created_at} />,
-            csv: ({ created_at }) => created_at,
-          },
+          timeColumn("Added", ({ created_at }) => created_at, true),
         ]}
         empty={
           <Empty title="No contact yet">

@@ -1,7 +1,7 @@
 import { changeInWords } from "../changes.ts";
-import { Badge, Empty, Screen, Time } from "../parts/bits.tsx";
+import { Badge, Empty, Screen } from "../parts/bits.tsx";
 import { isIn, List, type RowFilter } from "../parts/list.tsx";
-import type { Column } from "../parts/table.tsx";
+import { type Column, timeColumn } from "../parts/table.tsx";
 import { capital } from "../words.ts";
 
 type Change = {
@@ -100,7 +100,7 @@ const COLUMNS: readonly Column<Change>[] = [
     csv: ({ detail }) => say(detail),
   },
   { name: "Status", cell: ({ status }) => <Outcome status={status} />, csv: ({ status }) => status },
-  { name: "When", numeric: true, cell: ({ at }) => <Time at={at} />, csv: ({ at }) => at },
+  timeColumn("When", ({ at }) => at),
 ];
 
 /** Of the answer. */

@@ -7,6 +7,7 @@ import { Discard, Editor, Leftover, Overtaken, unseen } from "../parts/editor.ts
 import { Choice, Confirm, Dialog, Do, Field, Form, Text, textOf } from "../parts/form.tsx";
 import { Graph, type Step, type StepState } from "../parts/graph.tsx";
 import { isIn, List } from "../parts/list.tsx";
+import { timeColumn } from "../parts/table.tsx";
 import { BASE, go, refine, usePlace } from "../place.ts";
 import { useConsole } from "../session.ts";
 import type { AudienceItem, ListOf } from "../shapes.ts";
@@ -106,12 +107,7 @@ export function AutomationsScreen() {
           },
           { name: "Status", cell: ({ status }) => <Badge state={status} />, csv: ({ status }) => status },
           { name: "Event", wide: true, cell: ({ event }) => <code>{event}</code>, csv: ({ event }) => event },
-          {
-            name: "Changed",
-            numeric: true,
-            cell: ({ updated_at }) => <Time at={updated_at} />,
-            csv: ({ updated_at }) => updated_at,
-          },
+          timeColumn("Changed", ({ updated_at }) => updated_at),
         ]}
         empty={
           <Empty title="No automation yet">
@@ -358,12 +354,7 @@ function Runs({ path, id }: { path: string; id: string }) {
           cell: ({ next_step_at }) => next_step_at && <Time at={next_step_at} />,
           csv: ({ next_step_at }) => next_step_at,
         },
-        {
-          name: "Started",
-          numeric: true,
-          cell: ({ started_at }) => <Time at={started_at} />,
-          csv: ({ started_at }) => started_at,
-        },
+        timeColumn("Started", ({ started_at }) => started_at),
       ]}
       empty={
         <Empty title="No run yet">

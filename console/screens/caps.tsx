@@ -8,7 +8,7 @@ import { Diff } from "../parts/diff.tsx";
 import { objectIn } from "../parts/editor.tsx";
 import { Area, Check, Dialog, Form, maybe, OWN_TIME, Text, textOf } from "../parts/form.tsx";
 import { isIn, List, type RowFilter, ShortList } from "../parts/list.tsx";
-import { type Column, hidden, Table } from "../parts/table.tsx";
+import { type Column, hidden, numberColumn, Table } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
 import { useConsole } from "../session.ts";
 import { capital, count, counted, fullTime, withFullTimes } from "../words.ts";
@@ -264,19 +264,8 @@ const AHEAD_FILTERS: readonly RowFilter<ForecastDay>[] = [
 ];
 const AHEAD_COLUMNS: readonly Column<ForecastDay>[] = [
   { name: "Day", cell: ({ day }) => <span class="nowrap">{day}</span>, csv: ({ day }) => day },
-  {
-    name: "Cap",
-    numeric: true,
-    cell: ({ likely }) => count(likely.capDay),
-    csv: ({ likely }) => likely.capDay,
-  },
-  {
-    name: "At most",
-    numeric: true,
-    wide: true,
-    cell: ({ most }) => count(most.capDay),
-    csv: ({ most }) => most.capDay,
-  },
+  numberColumn("Cap", ({ likely }) => likely.capDay),
+  numberColumn("At most", ({ most }) => most.capDay, true),
   {
     name: "Level",
     wide: true,
@@ -453,45 +442,12 @@ const DAY_FILTERS: readonly RowFilter<Counted>[] = [
 ];
 const DAY_COLUMNS: readonly Column<Counted>[] = [
   { name: "Day (UTC)", cell: ({ day }) => <span class="nowrap">{day}</span>, csv: ({ day }) => day },
-  {
-    name: "Tried",
-    numeric: true,
-    cell: ({ attempted }) => count(attempted),
-    csv: ({ attempted }) => attempted,
-  },
-  {
-    name: "Delivered",
-    numeric: true,
-    wide: true,
-    cell: ({ delivered }) => count(delivered),
-    csv: ({ delivered }) => delivered,
-  },
-  {
-    name: "Hard bounces",
-    numeric: true,
-    cell: ({ bounced }) => count(bounced),
-    csv: ({ bounced }) => bounced,
-  },
-  {
-    name: "Complaints",
-    numeric: true,
-    cell: ({ complained }) => count(complained),
-    csv: ({ complained }) => complained,
-  },
-  {
-    name: "Used of the cap",
-    numeric: true,
-    wide: true,
-    cell: ({ used }) => count(used),
-    csv: ({ used }) => used,
-  },
-  {
-    name: "Waited",
-    numeric: true,
-    wide: true,
-    cell: ({ delayed }) => count(delayed),
-    csv: ({ delayed }) => delayed,
-  },
+  numberColumn("Tried", ({ attempted }) => attempted),
+  numberColumn("Delivered", ({ delivered }) => delivered, true),
+  numberColumn("Hard bounces", ({ bounced }) => bounced),
+  numberColumn("Complaints", ({ complained }) => complained),
+  numberColumn("Used of the cap", ({ used }) => used, true),
+  numberColumn("Waited", ({ delayed }) => delayed, true),
 ];
 
 function Evidence({ days, hears, changes }: EvidenceProps) {
@@ -639,6 +595,13 @@ const SHADOW_COLUMNS: readonly Column<ShadowStep>[] = [
   { name: "Reason", shrinks: true, cell: ({ reason }) => reason, csv: ({ reason }) => reason },
 ];
 
+const STEP_COLUMNS: readonly Column<StepCounts & { name: string }>[] = [
+  { name: "Policy", cell: ({ name }) => name },
+  numberColumn("Freezes", ({ freezes }) => freezes),
+  numberColumn("Pauses", ({ pauses }) => pauses),
+  numberColumn("Shrinks", ({ shrinks }) => shrinks),
+];
+
 /** What is judged on the same evidence and changes nothing. */
 function Shadow({ shadow, inForce, policy }: { shadow: ShadowAnswer; inForce: string; policy: string }) {
   const { since, steps, changes } = shadow;
@@ -655,12 +618,7 @@ function Shadow({ shadow, inForce, policy }: { shadow: ShadowAnswer; inForce: st
           { name: "Shadow", ...steps.shadow },
         ]}
         keyOf={({ name }) => name}
-        columns={[
-          { name: "Policy", cell: ({ name }) => name },
-          { name: "Freezes", numeric: true, cell: ({ freezes }) => count(freezes) },
-          { name: "Pauses", numeric: true, cell: ({ pauses }) => count(pauses) },
-          { name: "Shrinks", numeric: true, cell: ({ shrinks }) => count(shrinks) },
-        ]}
+        columns={STEP_COLUMNS}
       />
       {changes.length > 0 && (
         <ShortList

@@ -1,10 +1,10 @@
 import { useState } from "preact/hooks";
 import { call } from "../call.ts";
 import { useGet } from "../hooks.ts";
-import { Badge, Copy, Empty, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
+import { Badge, Copy, Empty, Refusal, Screen, Skeleton } from "../parts/bits.tsx";
 import { Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { isIn, List, type RowFilter, ShortList } from "../parts/list.tsx";
-import { type Column, hidden } from "../parts/table.tsx";
+import { type Column, hidden, timeColumn } from "../parts/table.tsx";
 import { BASE, go } from "../place.ts";
 import { useMayManage } from "../session.ts";
 
@@ -59,12 +59,7 @@ export function DomainsScreen() {
             csv: ({ name }) => name,
           },
           { name: "Status", cell: ({ status }) => <Badge state={status} />, csv: ({ status }) => status },
-          {
-            name: "Added",
-            numeric: true,
-            cell: ({ created_at }) => <Time at={created_at} />,
-            csv: ({ created_at }) => created_at,
-          },
+          timeColumn("Added", ({ created_at }) => created_at),
         ]}
         empty={
           <Empty title="Add the domain you write from">

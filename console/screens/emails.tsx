@@ -1,8 +1,8 @@
 import { ENDINGS, OPEN_STATUSES } from "../../src/rules/email.ts";
 import { get } from "../call.ts";
-import { Badge, Code, Empty, Screen, Time } from "../parts/bits.tsx";
+import { Badge, Code, Empty, Screen } from "../parts/bits.tsx";
 import { type Filter, List } from "../parts/list.tsx";
-import type { Column } from "../parts/table.tsx";
+import { type Column, timeColumn } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
 import { useConsole } from "../session.ts";
 import type { EmailItem, ListOf } from "../shapes.ts";
@@ -45,12 +45,7 @@ const COLUMNS: readonly Column<EmailItem>[] = [
     cell: (email) => <Subject email={email} />,
     csv: ({ subject }) => subject,
   },
-  {
-    name: "Accepted",
-    numeric: true,
-    cell: ({ created_at }) => <Time at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  timeColumn("Accepted", ({ created_at }) => created_at),
 ];
 const EXPORTED: readonly Column<EmailItem>[] = [
   ...COLUMNS,

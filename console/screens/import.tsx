@@ -3,7 +3,7 @@ import { useGet, useReadingEvery } from "../hooks.ts";
 import { Badge, Card, Code, Refusal, Screen } from "../parts/bits.tsx";
 import { Field, Form, maybe, Text } from "../parts/form.tsx";
 import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
-import type { Column } from "../parts/table.tsx";
+import { type Column, numberColumn } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
 import type { AudienceItem } from "../shapes.ts";
 import { bytes, count, type Tone } from "../words.ts";
@@ -93,7 +93,7 @@ const REJECTED_FILTERS: readonly RowFilter<Rejected>[] = [
   },
 ];
 const REJECTED_COLUMNS: readonly Column<Rejected>[] = [
-  { name: "Row", numeric: true, cell: ({ row }) => count(row), csv: ({ row }) => row },
+  numberColumn("Row", ({ row }) => row),
   { name: "Why", cell: ({ reason }) => reason, csv: ({ reason }) => reason },
 ];
 

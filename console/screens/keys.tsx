@@ -4,7 +4,7 @@ import { useGet } from "../hooks.ts";
 import { Badge, Empty, Refusal, Screen, Skeleton, Time } from "../parts/bits.tsx";
 import { Check, Choice, Confirm, Dialog, Form, Text, textOf } from "../parts/form.tsx";
 import { isIn, List, type RowFilter } from "../parts/list.tsx";
-import type { Column } from "../parts/table.tsx";
+import { type Column, timeColumn } from "../parts/table.tsx";
 import { BASE, refine, usePlace } from "../place.ts";
 import { useConsole, useMayManage } from "../session.ts";
 import type { AudienceItem, ListOf } from "../shapes.ts";
@@ -135,19 +135,8 @@ function columnsFor(mayManage: boolean, revoke: (key: Key) => void): Column<Key>
       ),
       csv: ({ permissions }) => permissions.join(" "),
     },
-    {
-      name: "Created",
-      wide: true,
-      numeric: true,
-      cell: ({ created_at }) => <Time at={created_at} />,
-      csv: ({ created_at }) => created_at,
-    },
-    {
-      name: "Last used",
-      numeric: true,
-      cell: ({ last_used_at }) => <Time at={last_used_at} />,
-      csv: ({ last_used_at }) => last_used_at,
-    },
+    timeColumn("Created", ({ created_at }) => created_at, true),
+    timeColumn("Last used", ({ last_used_at }) => last_used_at),
     {
       name: "Actions",
       unnamed: true,

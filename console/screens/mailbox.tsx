@@ -1,8 +1,9 @@
 import { useState } from "preact/hooks";
 import { useGet } from "../hooks.ts";
-import { Card, Code, Facts, Refusal, Screen, Skeleton, Tabs, Time } from "../parts/bits.tsx";
+import { Card, Code, Facts, Refusal, Screen, Skeleton, Tabs } from "../parts/bits.tsx";
 import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
 import { Preview } from "../parts/preview.tsx";
+import { timeColumn } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
 import { bytes } from "../words.ts";
 import { FirstEmail } from "./emails.tsx";
@@ -85,12 +86,7 @@ export function MailboxScreen() {
               cell: ({ bytes: size }) => bytes(size),
               csv: ({ bytes: size }) => size,
             },
-            {
-              name: "Caught",
-              numeric: true,
-              cell: ({ received_at }) => <Time at={received_at} />,
-              csv: ({ received_at }) => received_at,
-            },
+            timeColumn<CaughtItem>("Caught", ({ received_at }) => received_at),
           ]}
         />
       )}

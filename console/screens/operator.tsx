@@ -1,10 +1,10 @@
 import { useState } from "preact/hooks";
 import { call, inquire } from "../call.ts";
 import { useGet } from "../hooks.ts";
-import { Badge, Card, Host, Refusal, Screen, Skeleton, Tabs, Time, Told } from "../parts/bits.tsx";
+import { Badge, Card, Host, Refusal, Screen, Skeleton, Tabs, Told } from "../parts/bits.tsx";
 import { Dialog, Do, Form, maybe, Text, textOf } from "../parts/form.tsx";
 import { isIn, List, type RowFilter, ShortList } from "../parts/list.tsx";
-import type { Column } from "../parts/table.tsx";
+import { type Column, numberColumn, timeColumn } from "../parts/table.tsx";
 import { BASE, refine, usePlace, WORKSPACE } from "../place.ts";
 import { useConsole } from "../session.ts";
 import { capital, count, withFullTimes } from "../words.ts";
@@ -96,20 +96,8 @@ function Workspaces() {
             cell: ({ handle }) => <code>{handle}</code>,
             csv: ({ handle }) => handle,
           },
-          {
-            name: "Members",
-            wide: true,
-            numeric: true,
-            cell: ({ members }) => count(members),
-            csv: ({ members }) => members,
-          },
-          {
-            name: "Created",
-            wide: true,
-            numeric: true,
-            cell: ({ created_at }) => <Time at={created_at} />,
-            csv: ({ created_at }) => created_at,
-          },
+          numberColumn("Members", ({ members }) => members, true),
+          timeColumn("Created", ({ created_at }) => created_at, true),
           {
             name: "Actions",
             unnamed: true,
@@ -181,12 +169,7 @@ function foundColumns(own: ReadonlySet<string>): Column<Found>[] {
         ),
       csv: ({ id }) => id,
     },
-    {
-      name: "Accepted",
-      numeric: true,
-      cell: ({ created_at }) => <Time at={created_at} />,
-      csv: ({ created_at }) => created_at,
-    },
+    timeColumn("Accepted", ({ created_at }) => created_at),
   ];
 }
 
@@ -239,18 +222,8 @@ const SENDING_FILTERS: readonly RowFilter<Sending>[] = [
 ];
 const SENDING_COLUMNS: readonly Column<Sending>[] = [
   { name: "Being sent to", cell: ({ domain }) => <Host name={domain} />, csv: ({ domain }) => domain },
-  {
-    name: "In flight",
-    numeric: true,
-    cell: ({ in_flight }) => count(in_flight),
-    csv: ({ in_flight }) => in_flight,
-  },
-  {
-    name: "Delivered a minute",
-    numeric: true,
-    cell: ({ delivered_per_minute }) => count(delivered_per_minute),
-    csv: ({ delivered_per_minute }) => delivered_per_minute,
-  },
+  numberColumn("In flight", ({ in_flight }) => in_flight),
+  numberColumn("Delivered a minute", ({ delivered_per_minute }) => delivered_per_minute),
 ];
 
 function WholeQueue() {

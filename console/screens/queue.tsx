@@ -4,7 +4,7 @@ import { useGet } from "../hooks.ts";
 import { Badge, Card, Empty, Host, Refusal, Screen, Skeleton, Time, Told } from "../parts/bits.tsx";
 import { Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
-import type { Column } from "../parts/table.tsx";
+import { type Column, numberColumn } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
 import { useConsole } from "../session.ts";
 import { count, counted } from "../words.ts";
@@ -181,12 +181,7 @@ export const WHERE_TO: readonly Column<Deferred>[] = [
     ),
     csv: ({ domain }) => domain ?? SMARTHOST,
   },
-  {
-    name: "Deferred",
-    numeric: true,
-    cell: ({ count: deferred }) => count(deferred),
-    csv: ({ count: deferred }) => deferred,
-  },
+  numberColumn("Deferred", ({ count: deferred }) => deferred),
 ];
 export const HOW_IT_GOES: readonly Column<Deferred>[] = [
   {
@@ -203,13 +198,8 @@ export const HOW_IT_GOES: readonly Column<Deferred>[] = [
   },
 ];
 const FLOW: Column<Destination>[] = [
-  { name: "In flight", numeric: true, wide: true, cell: ({ in_flight }) => count(in_flight ?? 0) },
-  {
-    name: "Delivered a minute",
-    numeric: true,
-    wide: true,
-    cell: ({ delivered_per_minute }) => count(delivered_per_minute ?? 0),
-  },
+  numberColumn("In flight", ({ in_flight }) => in_flight ?? 0, true),
+  numberColumn("Delivered a minute", ({ delivered_per_minute }) => delivered_per_minute ?? 0, true),
 ];
 
 function columnsFor(
@@ -294,12 +284,7 @@ function holdColumns(isOperator: boolean, onDone: () => Promise<unknown>): Colum
       cell: ({ until }) => (until ? <Time at={until} /> : "it is resumed"),
       csv: ({ until }) => until,
     },
-    {
-      name: "E-mails waiting",
-      numeric: true,
-      cell: ({ waiting }) => count(waiting),
-      csv: ({ waiting }) => waiting,
-    },
+    numberColumn("E-mails waiting", ({ waiting }) => waiting),
     ...(isOperator
       ? [
           {

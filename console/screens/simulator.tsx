@@ -5,7 +5,7 @@ import { Card, Refusal, Screen, Skeleton } from "../parts/bits.tsx";
 import { objectIn } from "../parts/editor.tsx";
 import { Area, Choice, Form, Text, textOf } from "../parts/form.tsx";
 import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
-import type { Column } from "../parts/table.tsx";
+import { type Column, numberColumn } from "../parts/table.tsx";
 import { BASE } from "../place.ts";
 import { capital, count } from "../words.ts";
 
@@ -210,7 +210,7 @@ function filterOf(outcome: string): RowFilter<Change> {
 
 const CHANGE_COLUMNS: readonly Column<Change>[] = [
   { name: "Day", numeric: true, cell: dayOf, csv: dayOf },
-  { name: "Cap", numeric: true, cell: ({ capDay }) => count(capDay), csv: ({ capDay }) => capDay },
+  numberColumn("Cap", ({ capDay }) => capDay),
   {
     name: "Level",
     cell: ({ level, reason }) => (

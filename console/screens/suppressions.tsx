@@ -4,7 +4,7 @@ import { useGet } from "../hooks.ts";
 import { Badge, Empty, Refusal, Screen, Time } from "../parts/bits.tsx";
 import { Confirm, Dialog, Form, maybe, Text, textOf } from "../parts/form.tsx";
 import { List } from "../parts/list.tsx";
-import type { Column } from "../parts/table.tsx";
+import { type Column, timeColumn } from "../parts/table.tsx";
 import { BASE, go, usePlace } from "../place.ts";
 
 type Suppression = {
@@ -102,13 +102,7 @@ function columnsFor(undo: (one: Suppression) => void): Column<Suppression>[] {
       csv: ({ evidence }) => evidence,
     },
     { name: "Scope", wide: true, cell: ({ scope }) => scope, csv: ({ scope }) => scope },
-    {
-      name: "Since",
-      numeric: true,
-      wide: true,
-      cell: ({ created_at }) => <Time at={created_at} />,
-      csv: ({ created_at }) => created_at,
-    },
+    timeColumn("Since", ({ created_at }) => created_at, true),
     {
       name: "Actions",
       unnamed: true,

@@ -8,7 +8,7 @@ import { Discard, Editor, JsonField, Leftover, Overtaken, objectIn, unseen } fro
 import { Area, Confirm, Dialog, Do, Form, Text, textOf } from "../parts/form.tsx";
 import { isIn, List, type RowFilter } from "../parts/list.tsx";
 import { PreviewFrame } from "../parts/preview.tsx";
-import { type Column, hidden } from "../parts/table.tsx";
+import { type Column, hidden, timeColumn } from "../parts/table.tsx";
 import { BASE, go, refine, usePlace } from "../place.ts";
 import { useConsole } from "../session.ts";
 import type { ListOf } from "../shapes.ts";
@@ -106,12 +106,7 @@ export function TemplatesScreen() {
             ),
             csv: ({ subject }) => subject,
           },
-          {
-            name: "Changed",
-            numeric: true,
-            cell: ({ updated_at }) => <Time at={updated_at} />,
-            csv: ({ updated_at }) => updated_at,
-          },
+          timeColumn("Changed", ({ updated_at }) => updated_at),
         ]}
         empty={
           <Empty title="No template yet">

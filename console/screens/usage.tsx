@@ -1,7 +1,7 @@
 import { useGet } from "../hooks.ts";
 import { Card, Meter, Refusal, Screen, Skeleton } from "../parts/bits.tsx";
 import { isIn, type RowFilter, ShortList } from "../parts/list.tsx";
-import type { Column } from "../parts/table.tsx";
+import { type Column, numberColumn } from "../parts/table.tsx";
 import type { Used } from "../shapes.ts";
 import { capital, count, counted, percent } from "../words.ts";
 import { type Quota, QuotaMeters } from "./overview.tsx";
@@ -31,12 +31,7 @@ const COLUMNS: readonly Column<Month>[] = [
     ),
     csv: ({ month }) => month,
   },
-  {
-    name: "Delivered",
-    numeric: true,
-    cell: ({ delivered }) => count(delivered),
-    csv: ({ delivered }) => delivered,
-  },
+  numberColumn("Delivered", ({ delivered }) => delivered),
   {
     name: "Hard bounces",
     numeric: true,

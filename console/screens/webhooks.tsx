@@ -18,6 +18,7 @@ import {
 import { Check, Confirm, Dialog, Do, Form, OWN_TIME, Text, textOf } from "../parts/form.tsx";
 import { isIn, List, type RowFilter } from "../parts/list.tsx";
 import type { Secret } from "../parts/once.tsx";
+import { timeColumn } from "../parts/table.tsx";
 import { BASE, go, refine, usePlace } from "../place.ts";
 import { useConsole, useMayManage } from "../session.ts";
 import { count, counted, plain } from "../words.ts";
@@ -97,12 +98,7 @@ export function WebhooksScreen() {
             cell: ({ events }) => (events ? events.map(plain).join(", ") : "all"),
             csv: ({ events }) => events?.join(" ") ?? "all",
           },
-          {
-            name: "Added",
-            numeric: true,
-            cell: ({ created_at }) => <Time at={created_at} />,
-            csv: ({ created_at }) => created_at,
-          },
+          timeColumn("Added", ({ created_at }) => created_at),
         ]}
         empty={
           <Empty title="Be told instead of asking">
@@ -320,12 +316,7 @@ function Events({ path, mayManage }: { path: string; mayManage: boolean }) {
             csv: ({ type }) => type,
           },
           { name: "Status", cell: ({ status }) => <Badge state={status} />, csv: ({ status }) => status },
-          {
-            name: "At",
-            numeric: true,
-            cell: ({ created_at }) => <Time at={created_at} />,
-            csv: ({ created_at }) => created_at,
-          },
+          timeColumn("At", ({ created_at }) => created_at),
           {
             name: "Actions",
             unnamed: true,
@@ -428,12 +419,7 @@ function Attempts({
           cell: ({ duration_ms }) => `${duration_ms} ms`,
           csv: ({ duration_ms }) => duration_ms,
         },
-        {
-          name: "At",
-          numeric: true,
-          cell: ({ sent_at }) => <Time at={sent_at} />,
-          csv: ({ sent_at }) => sent_at,
-        },
+        timeColumn("At", ({ sent_at }) => sent_at),
       ]}
       empty={
         <Empty title="No attempt yet">
