@@ -16,10 +16,18 @@ type Link = { email: string; link: string | null };
 const ON_ITS_WAY = "The invitation is on its way";
 
 const ROLES = [
-  { value: "member", name: "Member: sends mail, changes templates and contacts" },
-  { value: "admin", name: "Admin: also keys, webhooks and members" },
-  { value: "owner", name: "Owner: also other owners" },
+  { value: "member", name: "Member", may: "Sends mail, and changes templates, contacts and automations." },
+  {
+    value: "admin",
+    name: "Admin",
+    may: "Also manages API keys, webhooks and members, and erases contacts.",
+  },
+  { value: "owner", name: "Owner", may: "Also makes and removes other owners." },
 ];
+
+function rolesFor(isOwner: boolean): typeof ROLES {
+  return ROLES.filter(({ value }) => isOwner || value !== "owner");
+}
 
 const FILTERS: readonly RowFilter<Member>[] = [
   { name: "email", label: "Address", holds: ({ email }, value) => isIn(value, email) },
@@ -196,9 +204,9 @@ function RoleOf({
         value={member.role}
         onChange={({ currentTarget }) => void change(currentTarget.value).then(onDone)}
       >
-        {ROLES.filter(({ value }) => isOwner || value !== "owner").map(({ value }) => (
+        {rolesFor(isOwner).map(({ value, name }) => (
           <option key={value} value={value}>
-            {capital(value)}
+            {name}
           </option>
         ))}
       </select>
@@ -218,6 +226,7 @@ function Invite({
 }) {
   const { showOnce } = useConsole();
   const [invited, setInvited] = useState<string | null>(null);
+  const [chosen, choose] = useState("member");
   if (invited !== null)
     return (
       // another dialog: it takes the keyboard, which the form had
@@ -249,7 +258,10 @@ function Invite({
         <Choice
           label="Role"
           name="role"
-          options={ROLES.filter(({ value }) => isOwner || value !== "owner")}
+          options={rolesFor(isOwner)}
+          value={chosen}
+          onChange={choose}
+          hint={ROLES.find(({ value }) => value === chosen)?.may}
         />
       </Form>
     </Dialog>
