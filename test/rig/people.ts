@@ -1,10 +1,13 @@
 /** People at the console: accounts in the record, and a browser's cookies and headers without a browser. */
 import { randomUUID } from "node:crypto";
 import { hashPassword } from "../../src/admission/password.ts";
+import type { ConsoleRequest } from "../../src/console/request.ts";
+import { Sessions } from "../../src/console/sessions.ts";
 import { newId } from "../../src/ids.ts";
 import type { Sql } from "../../src/record/db/connect.ts";
 import { insertOwner } from "../../src/record/workspaces/workspaces.ts";
 import type { PersonRole } from "../../src/rules/people.ts";
+import { SECRET } from "./workspace.ts";
 
 export const PASSWORD = "a password of the tests";
 /** Made once: each takes a third of a second. */
@@ -30,6 +33,17 @@ export async function person(
   if (role !== "owner")
     await sql`update member set role = ${role} where workspace_id = ${workspaceId} and account_id = ${accountId}`;
   return { id: accountId, email };
+}
+
+/** The cookie of somebody with PASSWORD, who need not type it for that: checking it takes long. */
+export async function sessionCookie(sql: Sql, accountId: string): Promise<{ name: string; value: string }> {
+  const sessions = new Sessions({ sql, serverSecret: SECRET, isSecure: false });
+  const fresh = { cookie: () => null } as unknown as ConsoleRequest;
+  const account = { id: accountId, passwordHash: await passwordHash };
+  const begun = await sessions.begin(fresh, account, Date.now());
+  const [, name, value] = /^(\w+)=([^;]+)/.exec(begun?.cookie ?? "") ?? [];
+  if (!name || !value) throw new Error(`no session for the account ${accountId}`);
+  return { name, value };
 }
 
 export class Browser {
