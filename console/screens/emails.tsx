@@ -11,7 +11,7 @@ import { withFullTimes } from "../words.ts";
 const STATUSES = [...OPEN_STATUSES, ...ENDINGS.map(([, status]) => status)];
 const FILTERS: readonly Filter[] = [
   { name: "status", label: "Status", options: STATUSES },
-  { name: "to", label: "To", placeholder: "ada@example.com" },
+  { name: "to", label: "To", placeholder: "address" },
   { name: "subject", label: "Subject", placeholder: "words" },
   { name: "tag", label: "Tag", placeholder: "name:value" },
   { name: "api_key_id", label: "Key", placeholder: "id of a key", suggestions: newestKeys },
