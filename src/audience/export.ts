@@ -6,6 +6,9 @@ import { notFormula } from "../rules/formula.ts";
 import { csvLine } from "./csv.ts";
 import { EXPORTED_COLUMNS, tagsText } from "./import.ts";
 
+/** Asked before each page but the first; what it throws ends the file. */
+type MayGoOn = () => Promise<void>;
+
 /** Held in memory while the reader is slow: a contact may take 100 KB there. */
 const PAGE = 250;
 
@@ -14,6 +17,7 @@ export async function* exportedLines(
   workspaceId: string,
   audienceId: string,
   excelSafe: boolean,
+  mayGoOn: MayGoOn = async () => {},
 ): AsyncGenerator<string> {
   yield csvLine(EXPORTED_COLUMNS);
   for (let after: string | null = null; ; ) {
@@ -24,6 +28,7 @@ export async function* exportedLines(
       yield csvLine(excelSafe ? cells.map(notFormula) : cells);
     }
     if (rows.length <= PAGE) return;
+    await mayGoOn();
     after = (rows[PAGE - 1] as Contact).id;
   }
 }

@@ -6,6 +6,7 @@ import { exportedLines } from "../audience/export.ts";
 import { columnsOf, ImportFault, importContacts } from "../audience/import.ts";
 import type { Clock } from "../clock.ts";
 import { isUuid, newId } from "../ids.ts";
+import { findMembership } from "../record/accounts/sessions.ts";
 import { findAudience } from "../record/contacts/audiences.ts";
 import type { ContactCommit } from "../record/contacts/commit.ts";
 import { listConsents } from "../record/contacts/contacts.ts";
@@ -101,13 +102,16 @@ async function exportAll(
   exports: Map<string, number>,
   visit: VisitOf<KnownWorkspace>,
 ): Promise<ConsoleAnswer> {
-  const { workspace, query } = visit;
+  const { workspace, session, query } = visit;
   const id = await audienceIn(sql, workspace.id, query.get("audience_id") ?? "");
   const all = [...exports.values()].reduce((sum, count) => sum + count, 0);
   if (all >= EXPORTS_MAX || (exports.get(workspace.id) ?? 0) >= EXPORTS_OF_ONE_MAX)
     throw deny("rate_limit_exceeded", "Other exports are running. Wait until one of them has ended.");
   // cells that a spreadsheet would run are text: whoever opens the file did not write it
-  const lines = exportedLines(sql, workspace.id, id, true);
+  const lines = exportedLines(sql, workspace.id, id, true, async () => {
+    const still = await findMembership(sql, session.accountId, workspace.id);
+    if (!still) throw new Error("whoever reads it is no member any more");
+  });
   const headers = {
     "Content-Type": "text/csv; charset=utf-8",
     "Content-Disposition": `attachment; filename="contacts-${id}.csv"`,
