@@ -10,9 +10,9 @@ import {
   findAccount,
   findAccountById,
   keepReset,
+  resetPassword,
   setPassword,
   setTotpSecret,
-  takeReset,
   takeTotpStep,
   workspaceToWriteFrom,
 } from "../record/accounts/accounts.ts";
@@ -336,13 +336,13 @@ async function confirmReset(
   const wait = await parts.attempts.count(RESET_FROM_NETWORK, request.visitor);
   if (wait !== null) throw tooManyAttempts(wait);
   const hash = await parts.hashing.hash(password);
-  const accountId = await takeReset(parts.sql, tokenHash(token), new Date(now - RESET_LIVES_MS));
+  const reset = { link: tokenHash(token), since: new Date(now - RESET_LIVES_MS) };
+  const accountId = await resetPassword(parts.sql, reset, hash);
   if (accountId === null)
     throw deny(
       "invalid_token",
       "This link was used before, is older than an hour, or is incomplete. Ask for another.",
     );
-  await setPassword(parts.sql, accountId, hash, { former: null, sessionKept: null });
   const account = await findAccountById(parts.sql, accountId);
   if (account) await noteDone(parts, { accountId, email: account.email }, "POST reset/confirm", now);
   return { status: 200, body: { object: "reset" } };

@@ -8,10 +8,10 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { newEventId, newId } from "../../src/ids.ts";
 import {
   keepReset,
+  resetPassword,
   setOperator,
   setPassword,
   setTotpSecret,
-  takeReset,
   takeTotpStep,
 } from "../../src/record/accounts/accounts.ts";
 import { dropOldChanges, insertChange, noteChanged } from "../../src/record/accounts/changes.ts";
@@ -944,8 +944,8 @@ export const WRITERS: readonly Writer[] = [
   writer("accounts/accounts.ts keepReset", ({ sql }, rows) =>
     keepReset(sql, rows.workspace().id, randomBytes(16), rows.date),
   ),
-  writer("accounts/accounts.ts takeReset", ({ sql }, rows) =>
-    takeReset(sql, hashOfId(rows.workspace().id), rows.date),
+  writer("accounts/accounts.ts resetPassword", ({ sql }, rows) =>
+    resetPassword(sql, { link: hashOfId(rows.workspace().id), since: new Date(0) }, "-"),
   ),
   writer("accounts/sessions.ts beginSession", ({ sql }, rows) => {
     const replaced = rows.chance(0.5) ? hashOfId(rows.workspace().id) : null;

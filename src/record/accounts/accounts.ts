@@ -1,5 +1,5 @@
 /** Accounts of people: their passwords, the secrets of their codes, and links to a new password. */
-import type { Sql } from "../db/connect.ts";
+import type { Sql, Tx } from "../db/connect.ts";
 import { boolean, bytes, orNull, type RowOf, text, typed } from "../db/rowshape.ts";
 
 const accountOfPersonRow = {
@@ -40,16 +40,20 @@ export async function setPassword(
       update account set password_hash = ${passwordHash}
       where id = ${accountId} and password_hash = coalesce(${former}, password_hash) returning 1`;
     if (known.length === 0) return false;
-    await tx`
-      with ended as materialized (
-        select hash from session where account_id = ${accountId} and hash is distinct
-          from ${sessionKept}::bytea
-        order by hash for update
-      )
-      delete from session s using ended where s.hash = ended.hash`;
-    await tx`delete from password_reset where account_id = ${accountId}`;
+    await endWithPassword(tx, accountId, sessionKept);
     return true;
   });
+}
+
+/** What a former password has opened. */
+async function endWithPassword(tx: Tx, accountId: string, sessionKept: Buffer | null): Promise<void> {
+  await tx`
+    with ended as materialized (
+      select hash from session where account_id = ${accountId} and hash is distinct from ${sessionKept}::bytea
+      order by hash for update
+    )
+    delete from session s using ended where s.hash = ended.hash`;
+  await tx`delete from password_reset where account_id = ${accountId}`;
 }
 
 /** null: no codes are asked for any more. */
@@ -75,12 +79,27 @@ export async function keepReset(sql: Sql, accountId: string, hash: Buffer, now: 
     on conflict (account_id) do update set hash = excluded.hash, created_at = excluded.created_at`;
 }
 
-/** Takes the link: it works once. Hands back whose it was; null: there is none, or it is too old. */
-export async function takeReset(sql: Sql, hash: Buffer, since: Date): Promise<string | null> {
-  const [row] = await typed(sql, { accountId: text, isFresh: boolean })`
-    delete from password_reset where hash = ${hash}
-    returning account_id as "accountId", created_at > ${since} as "isFresh"`;
-  return row?.isFresh ? row.accountId : null;
+/**
+ * As `setPassword`, for whoever has a link to it: it works once, and is used up with the new password only.
+ * Hands back whose it was; null: there is none, or it is too old.
+ */
+export async function resetPassword(
+  sql: Sql,
+  { link, since }: { link: Buffer; since: Date },
+  passwordHash: string,
+): Promise<string | null> {
+  return sql.begin(async (tx) => {
+    // the account first, as whoever else changes the password: of two with the same link one finds it gone
+    const [owner] = await typed(tx, { id: text })`
+      select a.id from password_reset r join account a on a.id = r.account_id
+      where r.hash = ${link} and r.created_at > ${since} for update of a`;
+    if (!owner) return null;
+    const taken = await tx`delete from password_reset where hash = ${link} returning 1`;
+    if (taken.length === 0) return null;
+    await tx`update account set password_hash = ${passwordHash} where id = ${owner.id}`;
+    await endWithPassword(tx, owner.id, null);
+    return owner.id;
+  });
 }
 
 /**
