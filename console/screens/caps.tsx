@@ -177,7 +177,7 @@ function State({ level, override, hears_reports, policy_version, why }: Caps) {
             "Bounces and complaints after delivery",
             hears_reports ? "heard" : "not heard: BOUNCE_DOMAIN is not set",
           ],
-          ["Policy", policy_version === "0" ? "the one that Postrider ships" : `version ${policy_version}`],
+          ["Policy", policy_version === "0" ? "the built-in one" : `version ${policy_version}`],
         ]}
       />
     </Card>

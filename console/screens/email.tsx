@@ -261,6 +261,21 @@ function Attempts({ email }: { email: Email }) {
   );
 }
 
+/** Of a conversation over SMTP, in the words of whoever reads the reply above. */
+const PHASES: Record<string, string> = {
+  route: "the search for a host",
+  connect: "the connection",
+  tls: "TLS",
+  greeting: "the greeting",
+  helo: "EHLO",
+  auth: "the password",
+  mail: "the sender (MAIL)",
+  rcpt: "the recipient (RCPT)",
+  data: "the start of the message (DATA)",
+  dot: "the end of the message",
+  session: "a session",
+};
+
 function connectionOf({ host, ip, tls, tls_verified, phase, duration_ms }: Attempt): string {
   const security =
     tls === null
@@ -269,7 +284,7 @@ function connectionOf({ host, ip, tls, tls_verified, phase, duration_ms }: Attem
   return [
     host && `${host}${ip ? ` [${ip}]` : ""}`,
     host && security,
-    `reached: ${phase}`,
+    `reached: ${PHASES[phase] ?? phase}`,
     duration_ms !== null && `${duration_ms} ms`,
   ]
     .filter(Boolean)

@@ -112,7 +112,7 @@ inChromium("each attempt has the receiver's own words, and what waits says until
   for (const recipient of to) {
     const attempt = card.getByRole("listitem").filter({ hasText: recipient });
     expect(await attempt.locator("pre").textContent()).toBe(sink.ledger.repliesTo(recipient)[0]);
-    await attempt.getByText(/without TLS · reached: rcpt · \d+ ms/).waitFor();
+    await attempt.getByText(/without TLS · reached: the recipient \(RCPT\) · \d+ ms/).waitFor();
   }
   const banner = page.locator(".banner").filter({ hasText: "Not delivered to slow.example yet" });
   await banner.getByText("451 4.7.1 greylisted, try again later").waitFor();
