@@ -89,13 +89,13 @@ export async function resetPassword(
   passwordHash: string,
 ): Promise<string | null> {
   return sql.begin(async (tx) => {
-    // the account first, as whoever else changes the password: of two with the same link one finds it gone
-    const [owner] = await typed(tx, { id: text })`
+    const ownerOf = (lock: ReturnType<typeof tx>) => typed(tx, { id: text })`
       select a.id from password_reset r join account a on a.id = r.account_id
-      where r.hash = ${link} and r.created_at > ${since} for update of a`;
+      where r.hash = ${link} and r.created_at > ${since} ${lock}`;
+    await ownerOf(tx`for update of a`);
+    // of two with the same link, the second has waited for that lock, and finds the link gone
+    const [owner] = await ownerOf(tx``);
     if (!owner) return null;
-    const taken = await tx`delete from password_reset where hash = ${link} returning 1`;
-    if (taken.length === 0) return null;
     await tx`update account set password_hash = ${passwordHash} where id = ${owner.id}`;
     await endWithPassword(tx, owner.id, null);
     return owner.id;
