@@ -7,7 +7,7 @@ import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 
 const READ_AT_ONCE = 3;
-/** Long enough for what has come to be read; hundreds that hear nothing hold up the next for 0.2 s each. */
+/** Long enough for what has come to be read. Where 300 hear nothing, others have a turn every 0.2 s. */
 const READ_MS = 2;
 
 /** Of this process: its connections share one event loop. */
