@@ -6,18 +6,14 @@ import { Agent, request } from "node:http";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { freePort } from "../../src/embedded/port.ts";
 import { startEngine } from "../rig/engine.ts";
+import { watchHoldUps } from "../rig/heldup.ts";
 import { type Launched, launch } from "../rig/launched.ts";
 import { openStage, type Stage } from "../rig/stage.ts";
 import { mail } from "../rig/workspace.ts";
 
 const CALLERS = 12;
 const BODY = JSON.stringify(mail());
-/** Shorter than a connection may be silent while an api stops. */
-const HELD_UP_MS = 150;
-const LOOK_EVERY_MS = 20;
 const POLL = { timeout: 30_000 };
-/** How long a hold-up of the callers may have been over when one of them meets what came of it. */
-const HELD_UP_LATELY_MS = 1_000;
 
 let stage: Stage;
 let port: number;
@@ -30,26 +26,11 @@ beforeAll(async () => {
   await engine.stop();
 });
 afterAll(() => {
-  clearInterval(watch);
+  holdUps.end();
   return stage.close();
 });
 
-/**
- * Whoever is held up is silent: its connection may end, and its next request meets the end. A busy machine
- * holds up all callers at once, since they run in this process.
- */
-let lookedAt = performance.now();
-let heldUpAt = Number.NEGATIVE_INFINITY;
-const watch = setInterval(look, LOOK_EVERY_MS);
-function look(): void {
-  const now = performance.now();
-  if (now - lookedAt > HELD_UP_MS) heldUpAt = now;
-  lookedAt = now;
-}
-function wasHeldUp(): boolean {
-  look();
-  return performance.now() - heldUpAt < HELD_UP_LATELY_MS;
-}
+const holdUps = watchHoldUps();
 
 /** Sends over one kept connection, one request after the other, until it is told to stop. */
 class Caller {
@@ -93,7 +74,7 @@ class Caller {
         },
       );
       asked.on("error", (error) => {
-        if (asked.reusedSocket && wasHeldUp()) this.#send().then(resolve, reject);
+        if (asked.reusedSocket && holdUps.wereLately()) this.#send().then(resolve, reject);
         else reject(error);
       });
       asked.end(BODY);
