@@ -126,9 +126,10 @@ async function start(front: FrontProgram, behind: Behind): Promise<{ stop(): Pro
   const failed = ended.then(() => {
     throw new Error(`${front.name} did not start:\n${said}`);
   });
+  // once it has started, its end is no failure
+  failed.catch(() => {});
   while (!(await Promise.race([accepts(behind.port), failed])))
     await new Promise((resolve) => setTimeout(resolve, 20));
-  failed.catch(() => {});
   return {
     async stop() {
       child.kill("SIGTERM");
