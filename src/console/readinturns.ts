@@ -3,39 +3,65 @@
  * only when what came before has been read, and it is read in pieces, each when its turn has come: also
  * after the server has paused the socket, which it does while a body or an answer waits for somebody.
  */
-import type { Server } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { turnIfLate } from "../turn.ts";
+import { turn } from "../turn.ts";
 
 /** Of HTTP in crumbs, or of requests one behind the other, up to 10 ms of work. */
 const PIECE_BYTES = 4 * 1024;
 
 /** Of all connections to a server. Its parser would take what comes from the system by itself. */
 export function readRequestsInTurns(server: Server): void {
+  const openOf = new WeakMap<Socket, OpenAnswers>();
   server.on("connection", (socket: Socket) => {
+    const open = new OpenAnswers();
+    openOf.set(socket, open);
     // to who listens, Node hands what has come, and to the parser too
     socket.on("data", () => {});
-    readInTurns(socket);
+    readInTurns(socket, open);
   });
+  server.on("request", ({ socket }: IncomingMessage, response: ServerResponse) =>
+    openOf.get(socket)?.add(response),
+  );
 }
 
-function readInTurns(socket: Socket): void {
+/** Of one connection. Those that wait for another are written the moment that one is, all in one turn. */
+class OpenAnswers {
+  #count = 0;
+  onFewer = () => {};
+
+  add(response: ServerResponse): void {
+    this.#count++;
+    response.once("close", () => {
+      this.#count--;
+      this.onFewer();
+    });
+  }
+
+  get isOneBehindAnother(): boolean {
+    return this.#count > 1;
+  }
+}
+
+function readInTurns(socket: Socket, open: OpenAnswers): void {
   const push = socket.push.bind(socket);
   const read = socket._read.bind(socket);
   const waiting: (Buffer | null)[] = [];
   let isPushing = false;
+  // what a paused socket is given would be read in one go once it goes on
+  const mayPush = (): boolean => !socket.isPaused() && !open.isOneBehindAnother;
   const pushWaiting = async (): Promise<void> => {
     if (isPushing) return;
     isPushing = true;
-    // what a paused socket is given would be read in one go once it goes on
-    while (waiting.length > 0 && !socket.isPaused()) {
-      const late = turnIfLate();
-      if (late) await late;
+    while (waiting.length > 0 && mayPush()) {
+      // never two pieces in one: some of the work on a piece is done when this has let go
+      await turn();
       if (socket.destroyed) waiting.length = 0;
-      else if (!socket.isPaused()) push(waiting.shift());
+      else if (mayPush()) push(waiting.shift());
     }
     isPushing = false;
   };
+  open.onFewer = () => void pushWaiting();
   socket.push = (chunk: Buffer | null) => {
     if (chunk === null) waiting.push(null);
     else
