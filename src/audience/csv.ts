@@ -42,23 +42,12 @@ export async function* csvRecords(
     first = at;
     return raw === "" ? null : record;
   };
-  let isQuoted = false;
-  let isFieldStart = true;
-  let wasQuote = false;
+  const quotes = new Quotes();
   for await (const chunk of chunks) {
     let begin = 0;
-    for (let n = 0; n < chunk.byteLength; n++) {
-      const byte = chunk[n] as number;
-      if (byte > COMMA) {
-        isFieldStart = wasQuote = false;
-        n = endOfPlain(chunk, n) - 1;
-        continue;
-      }
-      // a quote opens only where a field begins, or again right after it closed: anywhere else it is a slip
-      if (byte === QUOTE) isQuoted = !isQuoted && (isFieldStart || wasQuote);
-      isFieldStart = !isQuoted && (byte === COMMA || byte === LF);
-      wasQuote = byte === QUOTE;
-      if (byte !== LF) continue;
+    for (let n = 0; ; n++) {
+      n = quotes.lineFeed(chunk, n);
+      if (n === -1) break;
       at++;
       // to make a record of each empty line takes half a second for 1 MB of them
       if (open.bytes === 0 && (n === begin || (n === begin + 1 && chunk[begin] === CR))) {
@@ -71,12 +60,11 @@ export async function* csvRecords(
         continue;
       }
       // a quote that nobody closed must not swallow the file
-      if (isQuoted && open.bytes + n - begin <= RECORD_BYTES_MAX) continue;
+      if (quotes.isOpen && open.bytes + n - begin <= RECORD_BYTES_MAX) continue;
       end += open.bytes + n + 1 - begin;
       const record = take(chunk.subarray(begin, n + 1));
       begin = n + 1;
-      isQuoted = false;
-      isFieldStart = true;
+      quotes.beginRecord();
       if (record) yield record;
     }
     open.add(chunk.subarray(begin));
@@ -84,6 +72,37 @@ export async function* csvRecords(
   end += open.bytes;
   const last = take(Buffer.alloc(0));
   if (last) yield last;
+}
+
+/** Which quotes open and close, byte by byte. */
+class Quotes {
+  isOpen = false;
+  #isFieldStart = true;
+  #wasQuote = false;
+
+  beginRecord(): void {
+    this.isOpen = false;
+    this.#isFieldStart = true;
+  }
+
+  /** Of the next line feed from there on, within quotes or not; -1: the chunk has no more. */
+  lineFeed(chunk: Buffer, from: number): number {
+    // to ask a Buffer for its length before each byte takes three times as long as all the rest
+    const end = chunk.byteLength;
+    for (let n = from; n < end; n++) {
+      const byte = chunk[n] as number;
+      if (byte > COMMA) {
+        this.#isFieldStart = this.#wasQuote = false;
+        continue;
+      }
+      // a quote opens only where a field begins, or again right after it closed: anywhere else it is a slip
+      if (byte === QUOTE) this.isOpen = !this.isOpen && (this.#isFieldStart || this.#wasQuote);
+      this.#isFieldStart = !this.isOpen && (byte === COMMA || byte === LF);
+      this.#wasQuote = byte === QUOTE;
+      if (byte === LF) return n;
+    }
+    return -1;
+  }
 }
 
 /** The place after the empty lines that begin here, and how many they are. */
@@ -94,13 +113,6 @@ function emptyLines(chunk: Buffer, from: number): { after: number; lines: number
     else if (chunk[after] === CR && chunk[after + 1] === LF) after += 2;
     else return { after, lines };
   }
-}
-
-/** Quotes, commas and line feeds are all at or below the comma; nearly every byte is above. */
-function endOfPlain(chunk: Buffer, from: number): number {
-  let n = from;
-  while (n < chunk.length && (chunk[n] as number) > COMMA) n++;
-  return n;
 }
 
 /** The record that is being read: of one that is too long, no more is held than may be. */
