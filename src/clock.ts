@@ -19,22 +19,94 @@ export type Clock = {
  * stood still with it, as on a machine that was frozen, and gets as long once more, within so many ms.
  */
 export function whenLate(ms: number, late: () => void): () => void {
-  let isOver = false;
-  const dueAt = performance.now() + ms;
-  const judge = () => {
-    if (!isOver) late();
-  };
-  const judgeSoon = () => setImmediate(judge);
-  const judgeOrWait = () => {
-    const heldUpMs = performance.now() - dueAt;
-    if (heldUpMs < HELD_UP_MS_MIN) return judgeSoon();
-    timer = setTimeout(judgeSoon, Math.min(heldUpMs, ms));
-  };
-  let timer: NodeJS.Timeout = setTimeout(judgeOrWait, ms);
-  return () => {
-    isOver = true;
-    clearTimeout(timer);
-  };
+  // few lengths, also of those that are what is left of another
+  const wholeMs = Math.ceil(ms);
+  let calls = lateCallsOf.get(wholeMs);
+  if (!calls) {
+    calls = new LateCalls(wholeMs);
+    lateCallsOf.set(wholeMs, calls);
+  }
+  return calls.add(late);
+}
+
+type LateCall = {
+  dueAt: number;
+  late(): void;
+  isOver: boolean;
+  before: LateCall | null;
+  after: LateCall | null;
+};
+
+/** By their length, while somebody waits for one. */
+const lateCallsOf = new Map<number, LateCalls>();
+
+/**
+ * Those of one length are due in the order in which they began, and share a timer: one for each would cost
+ * twice as much.
+ */
+class LateCalls {
+  readonly #ms: number;
+  #first: LateCall | null = null;
+  #last: LateCall | null = null;
+  #timer: NodeJS.Timeout;
+
+  constructor(ms: number) {
+    this.#ms = ms;
+    this.#timer = setTimeout(() => this.#ring(), ms);
+  }
+
+  add(late: () => void): () => void {
+    const dueAt = performance.now() + this.#ms;
+    const one: LateCall = { dueAt, late, isOver: false, before: this.#last, after: null };
+    if (this.#last) this.#last.after = one;
+    else this.#first = one;
+    this.#last = one;
+    return () => this.#end(one);
+  }
+
+  #end(one: LateCall): void {
+    if (one.isOver) return;
+    one.isOver = true;
+    const { before, after } = one;
+    if (before) before.after = after;
+    else this.#first = after;
+    if (after) after.before = before;
+    else this.#last = before;
+    if (this.#first !== null) return;
+    clearTimeout(this.#timer);
+    lateCallsOf.delete(this.#ms);
+  }
+
+  #ring(): void {
+    if (this.#first === null) return;
+    const heldUpMs = performance.now() - this.#first.dueAt;
+    if (heldUpMs < 0) this.#ringLater();
+    else if (heldUpMs < HELD_UP_MS_MIN) this.#judgeSoon();
+    else this.#timer = setTimeout(() => this.#judgeSoon(), Math.min(heldUpMs, this.#ms));
+  }
+
+  #ringLater(): void {
+    if (this.#first === null) return;
+    this.#timer = setTimeout(() => this.#ring(), this.#first.dueAt - performance.now());
+  }
+
+  #judgeSoon(): void {
+    setImmediate(() => {
+      const now = performance.now();
+      const due: LateCall[] = [];
+      for (let one = this.#first; one !== null && one.dueAt <= now; one = one.after) due.push(one);
+      try {
+        for (const one of due) {
+          // one that was late may have ended others
+          if (one.isOver) continue;
+          this.#end(one);
+          one.late();
+        }
+      } finally {
+        this.#ringLater();
+      }
+    });
+  }
 }
 
 /** What the work comes to. If it is late, what `late` gives or throws; the result is ignored. */

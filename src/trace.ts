@@ -65,6 +65,11 @@ type Beginning = {
   startedAt?: number;
 };
 
+/** Asked where to write down what a span tells would cost more than all else about it. */
+export function isTracing(): boolean {
+  return tracer !== null;
+}
+
 /** null: traces are off. */
 export function beginSpan(
   name: string,

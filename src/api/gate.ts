@@ -8,7 +8,7 @@ import type { Admission, Caller, Rate } from "../admission/admit.ts";
 import type { Bearer } from "../admission/bearer.ts";
 import { allows, type Permission } from "../admission/permissions.ts";
 import { planWith, TERMS } from "../rules/plans.ts";
-import { beginSpan, type TraceSpan } from "../trace.ts";
+import { beginSpan, isTracing, type TraceSpan } from "../trace.ts";
 import { refuseAbsent } from "./absent.ts";
 import { fieldPath } from "./check.ts";
 import type { BodyResult, Exchange } from "./exchange.ts";
@@ -74,7 +74,6 @@ export const INVALID_KEY = problem(
   "API key is invalid: it is misspelt, revoked, or from another server.",
   CHALLENGE,
 );
-const EMPTY = { chunks: [], size: 0 };
 const NO_BODY: ReadContent = {
   body: undefined,
   form: null,
@@ -109,14 +108,15 @@ export type PassedRequest = {
 
 /** The request, ready for its handler; throws a Refusal otherwise. */
 export async function pass(parts: GateParts, exchange: Exchange): Promise<PassedRequest> {
-  const caller = await authenticate(parts, exchange);
+  const bearer = bearerOf(parts, exchange);
+  const caller = callerOf(parts, exchange, await parts.admit(bearer));
   return passKnown(parts, exchange, caller, (route) => {
     exchange.route = shortPath(route);
-    exchange.span = spanOf(exchange, caller);
+    exchange.span = isTracing() ? spanOf(exchange, caller) : null;
   });
 }
 
-/** Only callers with a key are traced: a span costs more than a refusal. null: traces are off. */
+/** Only callers with a key are traced: a span costs more than a refusal. */
 export function spanOf(
   { method, route, head, requestId, beganAt }: Exchange,
   { workspaceId }: Caller,
@@ -134,36 +134,61 @@ export function spanOf(
   });
 }
 
-/** What comes behind the key. `onRoute` may refuse the route, too. */
-export async function passKnown(
-  parts: Pick<GateParts, "router" | "parse" | "inHand">,
+type PassParts = Pick<GateParts, "router" | "parse" | "inHand">;
+
+/**
+ * What comes behind the key. `onRoute` may refuse the route, too. A promise only where a body is waited for:
+ * to wait costs more than all the rest.
+ */
+export function passKnown(
+  parts: PassParts,
   exchange: KnownRequest,
   caller: Caller,
   onRoute: (route: Route, query: URLSearchParams) => void,
-): Promise<PassedRequest> {
+): PassedRequest | Promise<PassedRequest> {
   const { route, params } = findRoute(parts.router, exchange);
   const query = exchange.query === "" ? NO_QUERY : new URLSearchParams(exchange.query);
   onRoute(route, query);
   checkPermission(route, caller, query);
   checkPlan(route, caller);
-  const received = await readBody(route, exchange);
-  const { size } = received;
-  const end = parts.inHand.take(route, caller.bearer.handle, size);
-  if (!end) throw new Refusal(unavailable("capacity"));
+  if (route.query && query !== NO_QUERY) refuseRepeated(query, route.query);
+  const asked = { route, caller, params, query, exchange };
+  if (exchange.hasBody) return passWithBody(parts, asked);
+  return passed(asked, takenInHand(parts, asked, 0), NO_BODY, 0);
+}
+
+type AskedCall = Pick<Call, "caller" | "params" | "query"> & { route: Route; exchange: KnownRequest };
+
+async function passWithBody(parts: PassParts, asked: AskedCall): Promise<PassedRequest> {
+  const received = await readBody(asked);
+  const end = takenInHand(parts, asked, received.size);
   try {
-    const { body, form, digest, badItems } =
-      size === 0 ? NO_BODY : await contentOf(parts, route, caller, exchange, received);
-    if (route.query) refuseRepeated(query, route.query);
-    // written out: with a spread, each call would be an object of a shape of its own
-    const call = { caller, params, query, exchange, body, form, digest, badItems, bodyBytes: size };
-    return { route, call, end };
+    const content = received.size === 0 ? NO_BODY : await contentOf(parts, asked, received);
+    return passed(asked, end, content, received.size);
   } catch (error) {
     end();
     throw error;
   }
 }
 
-async function authenticate(parts: GateParts, exchange: Exchange): Promise<Caller> {
+function takenInHand({ inHand }: PassParts, { route, caller }: AskedCall, size: number): () => void {
+  const end = inHand.take(route, caller.bearer.handle, size);
+  if (!end) throw new Refusal(unavailable("capacity"));
+  return end;
+}
+
+function passed(
+  { route, caller, params, query, exchange }: AskedCall,
+  end: () => void,
+  { body, form, digest, badItems }: ReadContent,
+  bodyBytes: number,
+): PassedRequest {
+  // written out: with a spread, each call would be an object of a shape of its own
+  const call = { caller, params, query, exchange, body, form, digest, badItems, bodyBytes };
+  return { route, call, end };
+}
+
+function bearerOf(parts: GateParts, exchange: Exchange): Bearer {
   if (exchange.head.isFromBrowser || exchange.method === "OPTIONS") throw new Refusal(BROWSER);
   const { authorization } = exchange.head;
   if (authorization.trim() === "") throw new Refusal(MISSING_KEY);
@@ -172,14 +197,18 @@ async function authenticate(parts: GateParts, exchange: Exchange): Promise<Calle
   const bearer = parts.readKey(token);
   if (!bearer) throw new Refusal(INVALID_KEY);
   refuseInVain(parts, exchange, bearer);
-  const admission = await parts.admit(bearer);
+  return bearer;
+}
+
+function callerOf(parts: GateParts, exchange: Exchange, admission: Admission): Caller {
   if (admission.kind === "unknown key") throw new Refusal(INVALID_KEY);
-  parts.onUse(admission.caller);
-  exchange.caller = admission.caller;
-  exchange.belongsTo(admission.caller.workspaceId);
+  const { caller } = admission;
+  parts.onUse(caller);
+  exchange.caller = caller;
+  exchange.belongsTo(caller.workspaceId);
   exchange.rate = admission.rate;
   const refused = refusalOf(admission);
-  if (!refused) return admission.caller;
+  if (!refused) return caller;
   nameRoute(parts.router, exchange);
   throw refused;
 }
@@ -246,8 +275,7 @@ function checkPlan(route: Route, { plan }: Caller): void {
   );
 }
 
-async function readBody(route: Route, exchange: KnownRequest): Promise<Received> {
-  if (!exchange.hasBody) return EMPTY;
+async function readBody({ route, exchange }: AskedCall): Promise<Received> {
   const bytesMax = bodyBytesMaxOf(route);
   const { contentLength, contentEncoding, contentType } = exchange.head;
   if (contentLength > bytesMax) throw new Refusal(TOO_LARGE);
@@ -275,14 +303,12 @@ function bytesOf(result: BodyResult): Received {
 }
 
 function contentOf(
-  parts: Pick<GateParts, "parse">,
-  route: Route,
-  caller: Caller,
-  exchange: KnownRequest,
+  parts: PassParts,
+  asked: AskedCall,
   received: Received,
 ): ReadContent | Promise<ReadContent> {
-  if (!route.takesForm) return parseBody(parts, route, caller, exchange, received);
-  return { ...NO_BODY, form: formOf(exchange, received) };
+  if (!asked.route.takesForm) return parseBody(parts, asked, received);
+  return { ...NO_BODY, form: formOf(asked.exchange, received) };
 }
 
 function formOf(exchange: KnownRequest, { chunks }: Received): Form {
@@ -294,10 +320,8 @@ function formOf(exchange: KnownRequest, { chunks }: Received): Form {
 }
 
 async function parseBody(
-  parts: Pick<GateParts, "parse">,
-  route: Route,
-  { workspaceId }: Caller,
-  exchange: KnownRequest,
+  parts: PassParts,
+  { route, caller: { workspaceId }, exchange }: AskedCall,
   { chunks, size }: Received,
 ): Promise<ReadContent> {
   const { fields, itemsMax } = readingOf(route);

@@ -66,7 +66,7 @@ export function refuseMethod(method: string, allowed: readonly string[]): Refusa
 }
 
 export function bodyOf({ status, name, message, details }: Problem): string {
-  return JSON.stringify({ statusCode: status, name, message, ...(details && { details }) });
+  return JSON.stringify({ statusCode: status, name, message, details });
 }
 
 export function unavailable(lacking: Lacking): Problem {

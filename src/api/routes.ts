@@ -98,8 +98,11 @@ export class Router {
   find(method: string, path: string): Match {
     const params: string[] = [];
     let at: Node | undefined = this.#root;
-    for (const segment of path.split("/")) {
-      if (segment === "") continue;
+    for (let from = 0, to = 0; to < path.length; from = to + 1) {
+      to = path.indexOf("/", from);
+      if (to === -1) to = path.length;
+      if (to === from) continue;
+      const segment = path.slice(from, to);
       const literal: Node | undefined = at.literal.get(segment);
       if (literal) {
         at = literal;

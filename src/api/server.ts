@@ -23,7 +23,14 @@ import {
   refuseMethod,
   unavailable,
 } from "./problem.ts";
-import { type Answer, isOfApi, type PageAnswer, type Route, withoutSpareSlashes } from "./routes.ts";
+import {
+  type Answer,
+  type Call,
+  isOfApi,
+  type PageAnswer,
+  type Route,
+  withoutSpareSlashes,
+} from "./routes.ts";
 
 const REQUESTS = new Counter("postrider_requests_total", "Requests that were answered", ["route", "status"]);
 const TOOK = new Histogram(
@@ -243,20 +250,29 @@ export function openPage({ open }: ServerParts, { method, path }: Exchange): Ope
   return method === "GET" ? open.get(withoutSpareSlashes(path)) : undefined;
 }
 
-export async function answerOf(parts: ServerParts, exchange: Exchange): Promise<PageAnswer> {
+export function answerOf(parts: ServerParts, exchange: Exchange): Promise<PageAnswer> {
   const open = openPage(parts, exchange);
+  return open || !isOfApi(exchange.path) ? answerOpen(parts, exchange, open) : answerPassed(parts, exchange);
+}
+
+async function answerOpen(
+  parts: ServerParts,
+  exchange: Exchange,
+  open: OpenPage | undefined,
+): Promise<PageAnswer> {
   if (open && !READING.includes(exchange.method)) throw refuseMethod(exchange.method, READING);
   if (open) return open(exchange);
-  if (!isOfApi(exchange.path)) {
-    for (const [prefix, page] of parts.openBelow) if (exchange.path.startsWith(prefix)) return page(exchange);
-    const found = problem("not_found", `There is nothing at ${exchange.path}. The API is under /api/v1.`);
-    return { status: found.status, body: bodyOf(found) };
-  }
+  for (const [prefix, page] of parts.openBelow) if (exchange.path.startsWith(prefix)) return page(exchange);
+  const found = problem("not_found", `There is nothing at ${exchange.path}. The API is under /api/v1.`);
+  return { status: found.status, body: bodyOf(found) };
+}
+
+async function answerPassed(parts: ServerParts, exchange: Exchange): Promise<Answer> {
   return await handlePassed(parts, exchange, await pass(parts.gate, exchange));
 }
 
 /** By the handler of its route, within the time that it has. */
-export async function handlePassed(
+export function handlePassed(
   parts: ServerParts,
   exchange: Exchange,
   { route, call, end }: PassedRequest,
@@ -268,11 +284,21 @@ export async function handlePassed(
     refuse(exchange, isRead(exchange) ? unavailable("stores") : OUTCOME_UNKNOWN);
   };
   const cancel = whenLate(deadlineOf(route, parts.timeoutMs), late);
-  try {
-    return await route.handle(call);
-  } finally {
+  const over = () => {
     cancel();
     end();
+  };
+  const handled = handle(route, call);
+  // beside the answer: to catch a refusal and throw it again would cost as much as to make it
+  handled.then(over, over);
+  return handled;
+}
+
+function handle(route: Route, call: Call): Promise<Answer> {
+  try {
+    return Promise.resolve(route.handle(call));
+  } catch (error) {
+    return Promise.reject(error);
   }
 }
 

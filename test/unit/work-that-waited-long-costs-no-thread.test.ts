@@ -19,7 +19,7 @@ let terminated: MockInstance<Worker["terminate"]>;
 beforeEach(() => {
   thread = new FairThread(THREAD);
   terminated = vi.spyOn(Worker.prototype, "terminate");
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
 });
 afterEach(async () => {
   vi.useRealTimers();
