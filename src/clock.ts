@@ -19,7 +19,7 @@ export type Clock = {
  * stood still with it, as on a machine that was frozen, and gets as long once more, within so many ms.
  */
 export function whenLate(ms: number, late: () => void): () => void {
-  // few lengths, also of those that are what is left of another
+  // what is left of other times would be as many lengths
   const wholeMs = Math.ceil(ms);
   let calls = lateCallsOf.get(wholeMs);
   if (!calls) {
@@ -72,6 +72,8 @@ class LateCalls {
     else this.#first = after;
     if (after) after.before = before;
     else this.#last = before;
+    // whoever keeps what ends this one would keep all that came after it, too
+    one.before = one.after = null;
     if (this.#first !== null) return;
     clearTimeout(this.#timer);
     lateCallsOf.delete(this.#ms);
@@ -90,9 +92,10 @@ class LateCalls {
     this.#timer = setTimeout(() => this.#ring(), this.#first.dueAt - performance.now());
   }
 
+  /** Those that are due now, not those that will be when what has arrived was read. */
   #judgeSoon(): void {
+    const now = performance.now();
     setImmediate(() => {
-      const now = performance.now();
       const due: LateCall[] = [];
       for (let one = this.#first; one !== null && one.dueAt <= now; one = one.after) due.push(one);
       try {

@@ -65,7 +65,7 @@ type Beginning = {
   startedAt?: number;
 };
 
-/** Asked where to write down what a span tells would cost more than all else about it. */
+/** For callers to whom writing down what a span tells costs more than all else about it. */
 export function isTracing(): boolean {
   return tracer !== null;
 }

@@ -116,7 +116,7 @@ export async function pass(parts: GateParts, exchange: Exchange): Promise<Passed
   });
 }
 
-/** Only callers with a key are traced: a span costs more than a refusal. */
+/** Only callers with a key are traced: a span costs more than a refusal. null: traces are off. */
 export function spanOf(
   { method, route, head, requestId, beganAt }: Exchange,
   { workspaceId }: Caller,
@@ -151,9 +151,9 @@ export function passKnown(
   onRoute(route, query);
   checkPermission(route, caller, query);
   checkPlan(route, caller);
-  if (route.query && query !== NO_QUERY) refuseRepeated(query, route.query);
   const asked = { route, caller, params, query, exchange };
   if (exchange.hasBody) return passWithBody(parts, asked);
+  refuseRepeatedIn(asked);
   return passed(asked, takenInHand(parts, asked, 0), NO_BODY, 0);
 }
 
@@ -164,11 +164,16 @@ async function passWithBody(parts: PassParts, asked: AskedCall): Promise<PassedR
   const end = takenInHand(parts, asked, received.size);
   try {
     const content = received.size === 0 ? NO_BODY : await contentOf(parts, asked, received);
+    refuseRepeatedIn(asked);
     return passed(asked, end, content, received.size);
   } catch (error) {
     end();
     throw error;
   }
+}
+
+function refuseRepeatedIn({ route, query }: AskedCall): void {
+  if (route.query && query !== NO_QUERY) refuseRepeated(query, route.query);
 }
 
 function takenInHand({ inHand }: PassParts, { route, caller }: AskedCall, size: number): () => void {

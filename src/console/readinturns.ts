@@ -5,7 +5,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { turn } from "../turn.ts";
+import { turnIfLate } from "../turn.ts";
 
 /** Of HTTP in crumbs, or of requests one behind the other, up to 10 ms of work. */
 const PIECE_BYTES = 4 * 1024;
@@ -48,16 +48,18 @@ function readInTurns(socket: Socket, open: OpenAnswers): void {
   const read = socket._read.bind(socket);
   const waiting: (Buffer | null)[] = [];
   let isPushing = false;
-  // what a paused socket is given would be read in one go once it goes on
+  // what a paused socket is given would be read in one go once it goes on; for the rest see OpenAnswers
   const mayPush = (): boolean => !socket.isPaused() && !open.isOneBehindAnother;
   const pushWaiting = async (): Promise<void> => {
     if (isPushing) return;
     isPushing = true;
     while (waiting.length > 0 && mayPush()) {
-      // never two pieces in one: some of the work on a piece is done when this has let go
-      await turn();
+      const late = turnIfLate();
+      if (late) await late;
       if (socket.destroyed) waiting.length = 0;
       else if (mayPush()) push(waiting.shift());
+      // some of the work on a piece is done in ticks after it, and counts for the turn, too
+      await new Promise((resolve) => process.nextTick(resolve));
     }
     isPushing = false;
   };

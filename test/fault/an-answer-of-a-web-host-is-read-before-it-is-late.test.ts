@@ -77,7 +77,7 @@ beforeAll(async () => {
     workerData: { answered, certificate: { ...authority.certify(HOST) } },
   });
   [ports] = (await once(others, "message")) as [typeof ports];
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
 });
 afterAll(async () => {
   vi.useRealTimers();

@@ -38,7 +38,7 @@ beforeAll(async () => {
   const [port] = await once(endpoint, "message");
   const rules = egressRules([{ address: "127.0.0.0", prefix: 8 }]);
   poster = new Poster(`http://127.0.0.1:${port}/hook`, 1, { dns: NO_DNS, rules });
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
 });
 afterAll(async () => {
   vi.useRealTimers();
