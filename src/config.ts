@@ -95,7 +95,7 @@ export const SETTINGS = {
   trustProxy: yesNo(
     "TRUST_PROXY",
     false,
-    "read the IP address of visitors, which is stored with consent, from X-Forwarded-For; set it only behind a proxy that sets this header",
+    "read the IP addresses of visitors from X-Forwarded-For: they are stored with consent, and the console counts requests and sign-ins by them; set it behind a proxy that sets this header, and nowhere else",
   ),
   secret: optional(
     minimum(
@@ -188,7 +188,7 @@ export const SETTINGS = {
     "SMTP_TLS",
     ["opportunistic", "required", "off"],
     "opportunistic",
-    "STARTTLS with the smarthost or the receivers; certificates of receivers are verified only where their MTA-STS policy or TLSA records ask for it, which `off` does not change",
+    "STARTTLS with the smarthost or the receivers; certificates of receivers are verified only where their MTA-STS policy, TLSA records or the shaping file ask for it, which `off` does not change",
   ),
   smtpTlsVerify: yesNo("SMTP_TLS_VERIFY", true, "verify the certificate of the smarthost"),
   smtpRatePerSecond: whole(
@@ -197,7 +197,7 @@ export const SETTINGS = {
     0,
     1_000_000,
     "e-mails/s",
-    "limit for all connections to the smarthost together; 0: no limit",
+    "limit for all connections of a worker to the smarthost together; 0: no limit; a shaping file has limits for all workers",
   ),
   smtpConnectionRatePerSecond: whole(
     "SMTP_CONNECTION_RATE_PER_SECOND",
@@ -404,7 +404,7 @@ export const SETTINGS = {
     minimum(
       "METRICS_TOKEN",
       16,
-      "the bearer token that Prometheus sends; required unless HOST is a loopback address",
+      "the bearer token that Prometheus sends; required where METRICS_PORT is set, unless HOST is a loopback address",
     ),
   ),
   retentionDays: whole(

@@ -119,7 +119,7 @@ export async function restoreBackup(file: string, options: OutputOptions): Promi
       const now = await clockTime(sql);
       return restore(url, sql, opened(file), now);
     });
-    const text = `Restored ${summary.rows} rows of ${summary.tables} tables. Start a keeper first, then the others.`;
+    const text = `Restored ${summary.rows} rows of ${summary.tables} tables. Run \`postrider migrate\`, then start the processes.`;
     say(options, { file, ...summary }, text);
   } finally {
     await sql.end({ timeout: 1 });

@@ -416,10 +416,13 @@ async function disk(config: Config): Promise<CheckResult> {
   const folder = config.postgresDataFolder ?? homeFolder(config);
   const stats = await statfs(folder).catch(() => statfs("."));
   const freeMb = Math.round((stats.bavail * stats.bsize) / 1048576);
+  const then = config.postgresDataFolder
+    ? `sends are refused below ${config.diskFreeMinMb} MB (DISK_FREE_MIN_MB)`
+    : "the disk of Postgres is checked only where POSTGRES_DATA_FOLDER is set, as it is for the keeper";
   return {
     what: "disk",
     state: freeMb >= config.diskFreeMinMb ? "ok" : "warn",
-    detail: `${freeMb} MB free; sends are refused below ${config.diskFreeMinMb} MB (DISK_FREE_MIN_MB)`,
+    detail: `${freeMb} MB free; ${then}`,
   };
 }
 

@@ -15,7 +15,7 @@ export function streamCommand(): Command {
         .choices([TRANSACTIONAL, BULK])
         .default(BULK),
     )
-    .option("--reserved-share <share>", "of the caps, kept free of other streams", readShare)
+    .option("--reserved-share <share>", "the share of the caps that other streams may not use", readShare)
     .option("--pool <name>", "of source addresses, in the shaping file")
     .description("create a stream; e-mails name it in `stream`, or their key does")
     .action(runsWithStores(actions, "create"));
@@ -24,9 +24,9 @@ export function streamCommand(): Command {
     .action(runsWithStores(actions, "list"));
   ofWorkspace(command, "change")
     .argument("<name>", "the stream", readName)
-    .option("--reserved-share <share>", "of the caps, kept free of other streams", readShare)
+    .option("--reserved-share <share>", "the share of the caps that other streams may not use", readShare)
     .option("--pool <name>", "of source addresses, in the shaping file")
-    .option("--no-pool", "leave from the addresses that the shaping file says")
+    .option("--no-pool", "use the shaping file's source addresses")
     .description("change the reserved share or the pool of a stream")
     .action(runsWithStores(actions, "change"));
   ofWorkspace(command, "delete")
