@@ -136,7 +136,8 @@ type Trip = {
 };
 
 /** How long each part of the end may take, from its beginning. */
-type StopTimes = { courierMs: number; notesMs: number; deliveriesMs: number };
+/** `notesMs` is behind the last answer, the others are all in all. */
+type StopTimes = { courierMs: number; answersMs: number; notesMs: number; deliveriesMs: number };
 
 export class Deliverer {
   readonly #parts: DeliverParts;
@@ -289,17 +290,18 @@ export class Deliverer {
    * back; what was answered is written until the deadline of the notes, and a delivery until a later one,
    * since what is not would be sent again.
    */
-  async close({ courierMs, notesMs, deliveriesMs }: StopTimes): Promise<void> {
+  async close({ courierMs, answersMs, notesMs, deliveriesMs }: StopTimes): Promise<void> {
     this.#isClosing = true;
     const { courier, settler, leases, sql, onFault } = this.#parts;
     for (const resolve of this.#onRoom.splice(0)) resolve();
     settler.releaseWaiting();
     const began = performance.now();
-    await courier.close(courierMs);
-    const tookMs = () => performance.now() - began;
+    await courier.close(courierMs, answersMs);
+    const answeredAt = performance.now();
+    const notesLeftMs = () => notesMs - (performance.now() - answeredAt);
     // the last answers are noted a little later than they come
-    await atMost(notesMs - tookMs(), Promise.allSettled(this.#carried.values()));
-    await settler.close(notesMs - tookMs(), deliveriesMs - tookMs());
+    await atMost(notesMs, Promise.allSettled(this.#carried.values()));
+    await settler.close(notesLeftMs(), deliveriesMs - (performance.now() - began));
     const releaseUntil = performance.now() + RELEASE_MS_MAX;
     await atMost(RELEASE_MS_MAX / 2, this.#idle());
     const held = leases.all();
@@ -755,9 +757,12 @@ function noReturnPath(error: unknown): Reply {
   return troubleOf("session", "RETURN_PATH_UNREAD", `its return path could not be read: ${messageOf(error)}`);
 }
 
-/** By us: the worker stops, its lease is no longer fresh, or its place in the caps has lapsed. */
-function wasTakenBack({ error }: Reply): boolean {
-  return error === "WITHDRAWN" || error === "CLOSING";
+/**
+ * By us: the worker stops, its lease is no longer fresh, or its place in the caps has lapsed. Not what the
+ * receiver has all of: it may have been delivered, and is no business of the next worker at once.
+ */
+function wasTakenBack({ error, phase }: Reply): boolean {
+  return (error === "WITHDRAWN" || error === "CLOSING") && phase !== "dot";
 }
 
 function senderOf({ workspaceId }: HeldBag, email: OpenEmail): MailSender {

@@ -233,8 +233,8 @@ export class Destination implements Roommate {
     return this.#pool.retireIdle();
   }
 
-  close(deadlineMs: number): Promise<void> {
-    return this.#pool.close(deadlineMs).finally(() => this.limited.close());
+  close(deadlineMs: number, answersMs?: number): Promise<void> {
+    return this.#pool.close(deadlineMs, answersMs).finally(() => this.limited.close());
   }
 
   #learn(replies: readonly Reply[]): void {

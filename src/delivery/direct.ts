@@ -234,11 +234,11 @@ export class Direct implements Courier {
     return suspension && shaping.suspended(suspension);
   }
 
-  async close(deadlineMs: number): Promise<void> {
+  async close(deadlineMs: number, answersMs?: number): Promise<void> {
     this.#isClosing = true;
     this.#options.onClose?.();
     this.#setRoomTimer(false);
-    await Promise.all([...this.#destinations.values()].map((one) => one.close(deadlineMs)));
+    await Promise.all([...this.#destinations.values()].map((one) => one.close(deadlineMs, answersMs)));
     if (this.#options.counter) await atMost(COUNTER_CLOSE_MS, this.#options.counter.close());
   }
 

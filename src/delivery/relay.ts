@@ -156,8 +156,8 @@ export class Relay implements Courier, Roommate {
     return suspension && shaping.suspended(suspension);
   }
 
-  close(deadlineMs: number): Promise<void> {
-    return this.#pool.close(deadlineMs).finally(() => this.#limited.close());
+  close(deadlineMs: number, answersMs?: number): Promise<void> {
+    return this.#pool.close(deadlineMs, answersMs).finally(() => this.#limited.close());
   }
 
   /** What it says about a recipient concerns that domain; what it says before, all mail. */

@@ -258,6 +258,11 @@ export class Conversation {
     else if (this.#delivery === null) this.#leave();
   }
 
+  /** The receiver has all of a message: to end now would be to send it twice. */
+  get awaitsVerdict(): boolean {
+    return this.#awaited === "dot" && this.#phase === "dot";
+  }
+
   /** Ends it now. */
   abort(): void {
     this.#end(this.#trouble("CLOSING", "given up"));

@@ -176,21 +176,30 @@ export class ConnectionPool {
     });
   }
 
-  async close(deadlineMs: number): Promise<void> {
+  async close(deadlineMs: number, answersMs = deadlineMs): Promise<void> {
     this.#isClosing = true;
     for (const delivery of this.#waiting.splice(0)) answer(delivery, CLOSING);
     for (const conversation of [...this.#all]) conversation.retire();
     if (this.#paceTimer) clearTimeout(this.#paceTimer);
     this.#setTicker();
     if (this.#all.size === 0) return;
-    const abort = () => {
-      for (const conversation of [...this.#all]) conversation.abort();
+    const abort = (isDue: (one: Conversation) => boolean) => () => {
+      for (const one of [...this.#all]) if (isDue(one)) one.abort();
     };
-    const cancel = whenLate(deadlineMs, abort);
+    const cancels = [
+      whenLate(
+        deadlineMs,
+        abort((one) => !one.awaitsVerdict),
+      ),
+      whenLate(
+        answersMs,
+        abort(() => true),
+      ),
+    ];
     await new Promise<void>((resolve) => {
       this.#onEmpty.push(resolve);
     });
-    cancel();
+    for (const cancel of cancels) cancel();
   }
 
   /** Makes room by answering the newest mail as busy. */

@@ -9,6 +9,8 @@ import { Client, mail } from "../rig/workspace.ts";
 
 /** What runs roles gives them this long before it kills. They give themselves 3.5 s. */
 const STOP_MS_MAX = 5_000;
+/** A worker waits for a receiver that has all of a mail: to send that again would repeat it. */
+const WORKER_STOP_MS_MAX = 20_000;
 /** What a busy machine may add. Who does not end by itself ends after 30 s, with another status. */
 const BUSY_MS_MAX = 5_000;
 
@@ -36,7 +38,7 @@ test.each<[string, (stores: Stores) => unknown]>([
   ["Postgres refuses", ({ toPostgres }) => toPostgres.down()],
   ["Postgres is silent", ({ toPostgres }) => toPostgres.stall()],
 ])(
-  "%s: every role ends by itself within five seconds, with work in its hands",
+  "%s: every role ends by itself in time, with work in its hands",
   async (_, die) => {
     const stage = await openStage();
     const { port, username, password, pathname } = new URL(stage.databaseUrl);
@@ -76,7 +78,8 @@ test.each<[string, (stores: Stores) => unknown]>([
       );
       await later;
       ends.forEach(({ status, ms }, n) => {
-        expect(ms, `${PROCESSES[n]}`).toBeLessThan(STOP_MS_MAX + BUSY_MS_MAX);
+        const most = PROCESSES[n]?.includes("deliver") ? WORKER_STOP_MS_MAX : STOP_MS_MAX;
+        expect(ms, `${PROCESSES[n]}`).toBeLessThan(most + BUSY_MS_MAX);
         expect(status, `${PROCESSES[n]} ended in ${Math.round(ms)} ms`).toBe(0);
       });
     } finally {

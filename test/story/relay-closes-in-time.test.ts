@@ -54,6 +54,25 @@ test("what is not answered by the deadline is given up, as possibly delivered", 
   expect(await hanging).toBe("dot CLOSING");
 });
 
+test("what the receiver has all of is waited for longer than what it has not", async () => {
+  const under = relayTo(sink.port);
+  const slow = send(under, "slow-300@b.test");
+  await sink.ledger.replied("slow-300@b.test", 1);
+  await under.relay.close(20, LONG_MS);
+  expect(await slow).toBe("dot 250");
+  const peer = await openPeer(async (talk) => {
+    await talk.hello("PIPELINING");
+    await talk.hearEnvelope();
+    await talk.gone();
+  });
+  const another = relayTo(peer.port);
+  const hanging = send(another);
+  await expect.poll(() => peer.talks[0]?.heard.at(-1)).toBe("DATA");
+  await another.relay.close(20, LONG_MS);
+  expect(await hanging).toMatch(/ CLOSING$/);
+  await peer.close();
+});
+
 test("a connection that is being opened is given up at once", async () => {
   const peer = await openPeer(async (talk) => talk.gone());
   const under = relayTo(peer.port);

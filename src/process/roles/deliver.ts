@@ -34,7 +34,9 @@ import { GOODBYE_MS, operatorSender, type RoleParts, workerName } from "./parts.
 import { asSettings, smarthostOf } from "./smarthost.ts";
 
 const DELIVER_STOP_MS = 2_500;
-const NOTES_STOP_MS = 3_300;
+/** For receivers that have all of a message, and take their time. */
+const ANSWERS_STOP_MS = 18_000;
+const NOTES_STOP_MS = 800;
 /**
  * What was delivered and is not written would be sent again: a slow Postgres gets more time than anything
  * else.
@@ -117,6 +119,7 @@ export async function startDeliverRole({
       const stopped = workers.stop(DELIVER_STOP_MS);
       await deliverer.close({
         courierMs: DELIVER_STOP_MS,
+        answersMs: ANSWERS_STOP_MS,
         notesMs: NOTES_STOP_MS,
         deliveriesMs: DELIVERIES_STOP_MS,
       });
