@@ -772,6 +772,8 @@ export class Conversation {
 
   /** Latin-1 keeps every byte as it is; `replyOf` decodes what is shown. */
   #read(text: string): void {
+    // what comes behind its end would be kept for nobody
+    if (this.#isOver) return;
     this.#input = this.#input === "" ? text : this.#input + text;
     let start = 0;
     while (!this.#isOver) {
@@ -845,8 +847,9 @@ function readExtensions(wire: string): Extensions {
     else if (keyword === "AUTH") for (const one of parameters) auth.add(one);
     else if (keyword === "SIZE") {
       found.size = true;
-      // zero, like no number: there is no fixed maximum
-      found.sizeBytesMax = Number(parameters[0]) || Number.POSITIVE_INFINITY;
+      // zero, like what is no number: there is no fixed maximum
+      found.sizeBytesMax =
+        (/^\d+$/.test(parameters[0] ?? "") && Number(parameters[0])) || Number.POSITIVE_INFINITY;
     }
   }
   return found;

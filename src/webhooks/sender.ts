@@ -243,7 +243,8 @@ export class EndpointSender {
 
   /** Events of a stream, and how far it was looked through. */
   takeSpan(stream: Stream, events: readonly SpanEvent[], scannedTo: number, missed: number): void {
-    if (this.#isClosed) return;
+    // what came of it while this was read counts
+    if (this.#isClosed || this.#isPaused()) return;
     for (const event of events) {
       const one = { event, stream, tries: 0, hasRow: false, readAt: performance.now(), sentAt: null };
       if (this.#inHand.has(event.sequence)) continue;
@@ -260,7 +261,7 @@ export class EndpointSender {
   }
 
   takeDue(events: readonly DueEvent[]): void {
-    if (this.#isClosed) return;
+    if (this.#isClosed || this.#isPaused()) return;
     for (const event of events)
       if (!this.#inHand.has(event.sequence) && !this.#isUnsaved(event))
         this.#take({
@@ -421,7 +422,7 @@ export class EndpointSender {
   #delivered(one: EventInHand): void {
     this.#limit = Math.min(CONNECTIONS_MAX, this.#limit + 1);
     this.#deliveredAt = this.#parts.now();
-    this.#recover();
+    if (this.#isNews(one)) this.#recover();
     this.#letGo(one);
     if (one.hasRow) this.#finishRow(one);
     this.#next(one.event.subjectId);
@@ -436,6 +437,11 @@ export class EndpointSender {
     this.#retryAt = null;
   }
 
+  /** What was under way when it began to fail says nothing new, however it is answered. */
+  #isNews({ sentAt }: EventInHand): boolean {
+    return (sentAt as number) > this.#pausedAt;
+  }
+
   #refused(one: EventInHand, { status, retryAfter }: PostResult): void {
     const { now, random } = this.#parts;
     const at = now();
@@ -444,10 +450,10 @@ export class EndpointSender {
     const wait = waitAfter(tries, asked, random());
     this.#limit = Math.max(1, this.#limit >> 1);
     this.#failingSince ??= at;
-    // those that were under way when it began to fail say nothing new
-    if ((one.sentAt as number) > this.#pausedAt) this.#failures++;
+    if (this.#isNews(one)) this.#failures++;
     if (status === GONE) {
       this.#isGone = true;
+      this.#pausedAt = performance.now();
       this.close();
     } else this.#pause(pauseAfter(this.#failures, asked, random()), at);
     this.#letGo(one);

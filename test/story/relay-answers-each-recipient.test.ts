@@ -164,7 +164,9 @@ test("what the receiver cannot take is not offered, and what it can is announced
   const peer = await openPeer(async (talk) => {
     await talk.hello(
       "PIPELINING",
-      ...(talk.number === 1 ? ["SIZE 100"] : ["SIZE 0", "8BITMIME", "SMTPUTF8"]),
+      ...(talk.number === 1
+        ? ["SIZE 100"]
+        : [talk.number === 2 ? "SIZE 0" : "SIZE -1", "8BITMIME", "SMTPUTF8"]),
     );
     for (;;) await talk.takeMail();
   });
@@ -186,8 +188,9 @@ test("what the receiver cannot take is not offered, and what it can is announced
     `MAIL FROM:<zoë@a.test> SIZE=${MESSAGE.length} BODY=8BITMIME SMTPUTF8`,
     "MAIL FROM:<sender@a.test> SIZE=8 BODY=8BITMIME",
   ]);
-  await plain.relay.close(0);
-  await able.relay.close(0);
+  const wrong = relayTo(peer.port);
+  expect(inShort(await wrong.relay.send(mailTo("a@b.test"), MESSAGE, ALWAYS))).toEqual(["dot 250"]);
+  for (const { relay } of [plain, able, wrong]) await relay.close(0);
   await peer.close();
 });
 

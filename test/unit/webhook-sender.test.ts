@@ -170,3 +170,33 @@ test("events that the log held no longer are told of once nobody reads that part
   expect(sender.report()?.progress).toMatchObject({ cursor: 25, missed: 5 });
   await own.close();
 });
+
+test("an answer to what was sent before ends no pause that the receiver asked for", async () => {
+  const sender = senderTo(receiver);
+  const open = answers();
+  const [stream] = sender.spans.map(({ stream }) => stream) as [Stream];
+  sender.takeSpan(stream, [eventOf(newId(0), 11), eventOf(newId(1), 12)], 12, 0);
+  await expect.poll(() => open).toHaveLength(2);
+  open[0]?.writeHead(429, { "retry-after": "3600" }).end();
+  await expect.poll(() => sender.report()?.progress.retryAt).toBeGreaterThan(Date.now());
+  open[1]?.end("ok");
+  await expect.poll(() => sender.isSending).toBe(false);
+  expect(sender.spans).toEqual([]);
+  // it was being read when the receiver asked for the pause
+  sender.takeSpan(stream, [eventOf(newId(2), 13)], 13, 0);
+  expect(sender.isSending).toBe(false);
+  expect(stream.readTo).toBe(12);
+});
+
+test("of an endpoint that is gone its owner hears, whatever else it answers", async () => {
+  const sender = senderTo(receiver);
+  const open = answers();
+  const [stream] = sender.spans.map(({ stream }) => stream) as [Stream];
+  sender.takeSpan(stream, [eventOf(newId(0), 11), eventOf(newId(1), 12)], 12, 0);
+  await expect.poll(() => open).toHaveLength(2);
+  open[0]?.writeHead(410).end();
+  await expect.poll(() => sender.spans).toEqual([]);
+  open[1]?.end("ok");
+  await expect.poll(() => sender.isSending).toBe(false);
+  expect(sender.report()).toMatchObject({ progress: { isGone: true, failingSince: expect.any(Number) } });
+});
