@@ -438,7 +438,8 @@ function upsertRows(tx: Tx, rows: readonly DeliveryRow[]) {
       as r(workspace_id, webhook_id, sequence, at, type, subject_id, entry, detail, tries, due_at, failed_at)
     order by workspace_id, webhook_id, sequence
     on conflict (workspace_id, webhook_id, sequence) do update
-      set tries = excluded.tries, due_at = excluded.due_at, failed_at = excluded.failed_at`;
+      set tries = excluded.tries, due_at = excluded.due_at, failed_at = excluded.failed_at
+      where d.tries >= excluded.tries - 1`;
 }
 
 function deleteRows(tx: Tx, done: Report["done"]) {
