@@ -28,8 +28,8 @@ export interface Courier {
    */
   holdsBack(to: readonly string[], sender: MailSender): Reply[] | null;
   /**
-   * Finishes the mails being sent until the deadline, and until `answersMs` those that the receiver has all of
-   * and has not answered. Mails that wait are returned unsent.
+   * Finishes the mails being sent until the deadline, and until `answersMs` those that the receiver has all
+   * of and has not answered. Mails that wait are returned unsent.
    */
   close(deadlineMs: number, answersMs?: number): Promise<void>;
   readonly figures: PoolFigures;
