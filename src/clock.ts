@@ -19,7 +19,7 @@ export type Clock = {
  * stood still with it, as on a machine that was frozen, and gets as long once more, within so many ms.
  */
 export function whenLate(ms: number, late: () => void): () => void {
-  // what is left of other times would be as many lengths
+  // in whole ms, so that what is left of other times shares a timer, too
   const wholeMs = Math.ceil(ms);
   let calls = lateCallsOf.get(wholeMs);
   if (!calls) {

@@ -418,7 +418,7 @@ async function disk(config: Config): Promise<CheckResult> {
   const freeMb = Math.round((stats.bavail * stats.bsize) / 1048576);
   const then = config.postgresDataFolder
     ? `sends are refused below ${config.diskFreeMinMb} MB (DISK_FREE_MIN_MB)`
-    : "the disk of Postgres is checked only where POSTGRES_DATA_FOLDER is set, as it is for the keeper";
+    : "no send is refused for a full disk, since POSTGRES_DATA_FOLDER is not set here";
   return {
     what: "disk",
     state: freeMb >= config.diskFreeMinMb ? "ok" : "warn",
