@@ -308,9 +308,11 @@ inChromium("what somebody else has saved unseen is told before it is replaced", 
   const { engine, workspace, chromium } = scene;
   const id = await template();
   const page = await chromium.pageOf(engine, workspace.id);
+  // it reads what is saved when it opens, and when it is refused
+  await page.addInitScript("setInterval = () => 0; delete globalThis.SharedWorker");
+  await page.route("**/console/call/live?*", (route) => route.abort());
   await page.goto(`${engine.consoleUrl}/console/templates/${id}`);
   await editor(page).fill(TYPED);
-  await page.evaluate("setInterval = () => 0");
   await workspace.client.call("PATCH", `/templates/${id}`, { html: "<p>theirs</p>", subject: "Theirs" });
   const save = page.getByRole("button", { name: "Save", exact: true });
   await save.click();

@@ -124,7 +124,8 @@ const REFUSED: readonly (readonly [string, Buffer, string])[] = [
   ["that is a bomb", BOMB, "its report cannot be decompressed, or has more than 262144 bytes"],
   ["that is cut off", zipped(report("ours.test")).subarray(0, 60), "its report cannot be decompressed"],
   ["that is no JSON", gzipSync("[{"), "it is no JSON"],
-  ["that is very deep", DEEP, "it names no organization"],
+  ["of too many values", gzipSync(`[${"0,".repeat(10_000)}0]`), "it has more than 10000 values"],
+  ["that is very deep", DEEP, "it has more than 10000 values"],
   ["that is null", gzipSync("null"), "it names no organization"],
   ["without dates", zipped(report("ours.test", { "date-range": 1 })), "it names no organization"],
   [
