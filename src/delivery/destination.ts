@@ -30,7 +30,7 @@ import type { TlsWish } from "../shaping/file.ts";
 import type { SourceAddress } from "../shaping/match.ts";
 import type { Roommate } from "../shaping/rooms.ts";
 import type { Shaping } from "../shaping/shaping.ts";
-import type { Peer } from "../smtp/conversation.ts";
+import type { Conversation, Peer } from "../smtp/conversation.ts";
 import type { Envelope, Permit } from "../smtp/envelope.ts";
 import type { PoolFigures } from "../smtp/pool.ts";
 import { ConnectionPool, type PoolLimits, type PoolTarget } from "../smtp/pool.ts";
@@ -76,6 +76,7 @@ export type DestinationOptions = {
 const LIMITS: Partial<PoolLimits> = {
   greetingMs: 300_000,
   commandMs: 300_000,
+  beforeDataMs: 600_000,
   dotMs: 600_000,
   idleMsMax: 5_000,
   waitMsMax: 60_000,
@@ -98,6 +99,16 @@ const DOWN_MS_MAX = 300_000;
 const EVERY_MS_AT_FIRST = 20;
 const RATE_WEIGHT = 0.05;
 const TURN_MS_MAX = 600_000;
+
+export type SilentConnection = {
+  readonly destination: Destination;
+  readonly conversation: Conversation;
+  readonly silentMs: number;
+  /** Of a mail that the receiver has all of. */
+  readonly awaitsVerdict: boolean;
+  /** Whether the receiver ever answered such a mail. */
+  readonly isProven: boolean;
+};
 
 /** `conversations` includes those being opened. */
 type Host = Stop & { conversations: number; badUntil: number; openUntil: number };
@@ -123,6 +134,8 @@ export class Destination implements Roommate {
   #turnAt = Number.NEGATIVE_INFINITY;
   /** Hosts that failed since one was reached. */
   #tried = 0;
+  /** Whether it ever answered a final dot. */
+  #isProven = false;
   #downs = 0;
   #downUntil = Number.NEGATIVE_INFINITY;
   #trouble: Reply | null = null;
@@ -233,6 +246,32 @@ export class Destination implements Roommate {
     return this.#pool.retireIdle();
   }
 
+  /** Whether its mail waits for a connection while others have them all. */
+  get isStarved(): boolean {
+    const { waiting, conversations } = this.#pool;
+    return waiting > 0 && conversations === 0 && this.#sockets.free === 0 && this.limited.connectionsMax >= 1;
+  }
+
+  /** Its connections that have kept us waiting for so long. */
+  silent(now: number, ms: number): SilentConnection[] {
+    const found: SilentConnection[] = [];
+    for (const conversation of this.#pool.all) {
+      const silentMs = conversation.silentMs(now);
+      if (silentMs < ms) continue;
+      const { awaitsVerdict } = conversation;
+      found.push({ destination: this, conversation, silentMs, awaitsVerdict, isProven: this.#isProven });
+    }
+    return found;
+  }
+
+  /** Gives a connection up for mail to others; no other host is tried for now. */
+  giveWay({ conversation, silentMs }: SilentConnection): void {
+    this.#tried = HOSTS_TRIED_MAX;
+    conversation.giveUp(
+      `given up after ${Math.round(silentMs / 1_000)} s, as mail to others waits for a connection`,
+    );
+  }
+
   close(deadlineMs: number, answersMs?: number): Promise<void> {
     return this.#pool.close(deadlineMs, answersMs).finally(() => this.limited.close());
   }
@@ -241,6 +280,7 @@ export class Destination implements Roommate {
     const now = this.#now();
     if (this.#answeredAt !== null) this.#everyMs += (now - this.#answeredAt - this.#everyMs) * RATE_WEIGHT;
     this.#answeredAt = this.#pool.waiting > 0 ? now : null;
+    if (replies.some(isVerdict)) this.#isProven = true;
     if (replies.some(isTooMuch)) this.#halve(now);
     else if (this.#isPressed() && replies.some(isTaken))
       this.#window = Math.min(this.#window + 1 / this.#window, this.#manners.conversationsMax);
@@ -389,8 +429,12 @@ function hostKey({ host, address }: Pick<Peer, "host" | "address">): string {
   return `${host} ${address}`;
 }
 
-function isTaken({ phase, code }: Reply): boolean {
-  return phase === "dot" && code !== null && code < 300;
+function isVerdict({ phase, code }: Reply): boolean {
+  return phase === "dot" && code !== null;
+}
+
+function isTaken(reply: Reply): boolean {
+  return isVerdict(reply) && (reply.code as number) < 300;
 }
 
 function isBusy({ error }: Reply): boolean {

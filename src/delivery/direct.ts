@@ -4,8 +4,9 @@
  *
  * Promises: a slow, silent or dead destination delays only its own mail. All slow destinations together hold
  * at most half of the mails in progress; beyond that the longest queue returns its last mails as busy, and
- * they are tried again later. At most a quarter of the mails waits long for DNS. Conversations, destinations
- * and caches are bounded.
+ * they are tried again later. While mail to others waits for a connection, the silent ones are at most half of
+ * all: beyond that the longest silent are given up. At most a quarter of the mails waits long for DNS.
+ * Conversations, destinations and caches are bounded.
  */
 import { atMost, inTime } from "../clock.ts";
 import type { Shape, SourceAddress } from "../shaping/match.ts";
@@ -17,7 +18,13 @@ import { CLOSING, type PoolLimits } from "../smtp/pool.ts";
 import type { Reply } from "../smtp/reply.ts";
 import { troubleOf } from "../smtp/reply.ts";
 import type { Courier } from "./courier.ts";
-import { Destination, type Manners, reachableFrom, type Sockets } from "./destination.ts";
+import {
+  Destination,
+  type Manners,
+  reachableFrom,
+  type SilentConnection,
+  type Sockets,
+} from "./destination.ts";
 import { type ReceiverParts, type ReceiverSettings, receiversFor } from "./receivers.ts";
 import { type MailRoute, Routes, type RoutesOptions } from "./routes.ts";
 import { TlsCounter } from "./tlssessions.ts";
@@ -48,6 +55,9 @@ const DESTINATIONS_MAX = 10_000;
 /** A queue is slow when its first mail has waited this long. The length of a fast queue is not limited. */
 const SLOW_MS = 2_000;
 const ROOM_EVERY_MS = 100;
+/** How long a connection is silent before others may have it, and how long where that could repeat a mail. */
+const SILENT_MS = 2_000;
+const SILENT_VERDICT_MS = 60_000;
 /** How long a mail waits for DNS when many already wait. */
 const CROWDED_DNS_MS_MAX = 1_000;
 /** Longer than a destination may be down. */
@@ -110,6 +120,8 @@ export class Direct implements Courier {
   readonly #sockets: Sockets;
   /** Where mails are. */
   readonly #used = new Set<Destination>();
+  /** Where connections may rest. */
+  readonly #rested = new Set<Destination>();
   #roomTimer: NodeJS.Timeout | null = null;
   /** What the rules say, by receiver, domain and source address, under one version of them. */
   #shapes = new Map<string, Shape>();
@@ -375,6 +387,7 @@ export class Direct implements Courier {
     this.#setRoomTimer(!this.#isClosing);
     const replies = await destination.send(envelope, message, permit);
     if (destination.inside === 0) this.#used.delete(destination);
+    this.#rested.add(destination);
     const { shape } = destination.limited;
     if (shape.onReply.length > 0)
       replies.forEach((reply, n) => {
@@ -390,10 +403,31 @@ export class Direct implements Courier {
    */
   #makeRoom(): void {
     const slow = [...this.#used].filter(({ waitedMs }) => waitedMs >= SLOW_MS);
-    let excess = slow.reduce((sum, { inside }) => sum + inside, 0) - this.#options.mailsMax / 2;
-    for (; excess > 0; excess--)
-      slow.reduce((longest, one) => (one.waiting > longest.waiting ? one : longest)).giveBackLast();
+    const excess = slow.reduce((sum, { inside }) => sum + inside, 0) - this.#options.mailsMax / 2;
+    if (excess > 0) cutLongest(slow, excess);
+    if (this.#sockets.free === 0) this.#makeWay();
     this.#setRoomTimer(this.#used.size > 0);
+  }
+
+  /** Receivers that say nothing give way to those that would: whoever waits longest comes first. */
+  #makeWay(): void {
+    const starved = [...this.#used].filter(({ isStarved }) => isStarved);
+    if (starved.length === 0) return;
+    const now = this.#options.now();
+    const silent = [...this.#destinations.values()].flatMap((one) => one.silent(now, SILENT_MS));
+    const excess = Math.min(silent.length - Math.floor(this.#sockets.max / 2), starved.length);
+    const given = silent
+      .filter(({ awaitsVerdict, silentMs }) => !awaitsVerdict || silentMs >= SILENT_VERDICT_MS)
+      .sort(byRightToStay)
+      .slice(0, Math.max(0, excess));
+    starved.sort((a, b) => b.waitedMs - a.waitedMs);
+    for (const [n, one] of given.entries()) {
+      // not for more mail to the same receiver
+      this.#sockets.free--;
+      one.destination.giveWay(one);
+      this.#sockets.free++;
+      starved[n]?.wake();
+    }
   }
 
   #setRoomTimer(isNeeded: boolean): void {
@@ -406,7 +440,10 @@ export class Direct implements Courier {
   }
 
   #spareSocket(): void {
-    for (const one of this.#destinations.values()) if (one.retireIdle()) return;
+    for (const one of this.#rested) {
+      if (one.retireIdle()) return;
+      this.#rested.delete(one);
+    }
   }
 
   /** A caller with ever new receivers evicts only destinations without mail in progress. */
@@ -418,9 +455,34 @@ export class Direct implements Courier {
     for (const [n, [name, one]] of unused.entries()) {
       if (n >= this.#destinationsMax * FORGOTTEN_AT_LEAST && now - one.usedAt < DESTINATION_UNUSED_MS) return;
       this.#destinations.delete(name);
+      this.#rested.delete(one);
       void one.close(FAREWELL_MS);
     }
   }
+}
+
+/** The longest queues return their last mails, until so many have. */
+function cutLongest(queues: readonly Destination[], excess: number): void {
+  const longestFirst = queues
+    .map((one) => ({ one, length: one.waiting }))
+    .sort((a, b) => b.length - a.length);
+  let left = excess;
+  for (let n = 0; n < longestFirst.length && left > 0; n++) {
+    // those up to here are as long as this one: they are cut to the length of the next
+    const length = longestFirst[n]?.length ?? 0;
+    const next = longestFirst[n + 1]?.length ?? 0;
+    for (let rest = length; rest > next && left > 0; rest--)
+      for (let k = 0; k <= n && left > 0; k++, left--) longestFirst[k]?.one.giveBackLast();
+  }
+}
+
+/** Who never answered a mail goes first, then who has been silent longest. */
+function byRightToStay(a: SilentConnection, b: SilentConnection): number {
+  return (
+    Number(a.awaitsVerdict) - Number(b.awaitsVerdict) ||
+    Number(a.isProven) - Number(b.isProven) ||
+    b.silentMs - a.silentMs
+  );
 }
 
 const SOURCE_TO_COME: Reply = {

@@ -2,9 +2,11 @@
  * The leases of this worker, renewed together every three seconds. No e-mail may start its DATA when the last
  * renewal is more than ten seconds old: another worker may soon take the bag. Nor may an e-mail of a
  * suspended workspace, which the renewal reports; its lease is kept for the answers to mails already started.
- * Times are monotonic.
+ *
+ * A clock that is set forward stops mail until the next renewal, as a machine that slept looks the same.
  */
 
+import { type Moment, sinceMs, thisMoment } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { FRESH_SECONDS, type HeldBag, renewLeases } from "../record/mail/bagleases.ts";
 
@@ -12,7 +14,7 @@ const RENEW_EVERY_MS = 3_000;
 const FRESH_MS_MAX = FRESH_SECONDS * 1_000;
 
 /** `isEnding`: all of the bag is noted, and its row goes with the next write. */
-type HeldLease = { bag: HeldBag; renewedAt: number; isSuspended: boolean; isEnding: boolean };
+type HeldLease = { bag: HeldBag; renewedAt: Moment; isSuspended: boolean; isEnding: boolean };
 
 export class Leases {
   readonly #sql: Sql;
@@ -27,7 +29,7 @@ export class Leases {
   }
 
   /** `claimedAt`: when the claim was asked for, since the lease counts from some time after it. */
-  hold(bag: HeldBag, claimedAt: number): void {
+  hold(bag: HeldBag, claimedAt: Moment): void {
     this.#held.set(bag.token, { bag, renewedAt: claimedAt, isSuspended: false, isEnding: false });
   }
 
@@ -48,7 +50,7 @@ export class Leases {
 
   isFresh(bag: HeldBag): boolean {
     const held = this.#held.get(bag.token);
-    return held !== undefined && !held.isSuspended && performance.now() - held.renewedAt < FRESH_MS_MAX;
+    return held !== undefined && !held.isSuspended && sinceMs(held.renewedAt) < FRESH_MS_MAX;
   }
 
   get count(): number {
@@ -65,7 +67,7 @@ export class Leases {
 
   async #renew(): Promise<void> {
     if (this.#held.size === 0) return;
-    const askedAt = performance.now();
+    const askedAt = thisMoment();
     const bags = this.all();
     const kept = await renewLeases(this.#sql, bags);
     let lost = 0;

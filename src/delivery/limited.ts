@@ -139,7 +139,6 @@ export class Limited {
   #targetIn(room: Room | null): TargetLimits | null {
     const { messagesPerConnection } = this.#shape;
     if (room === null && messagesPerConnection === 0) return null;
-    const pool = this.#pool;
     return {
       deliveriesMax: messagesPerConnection,
       waitMs: (now) => room?.waitMs(now) ?? 0,
@@ -149,9 +148,6 @@ export class Limited {
       },
       get isFar() {
         return room !== null && room.turnMs(0) > NEAR_MS_OF_FEW;
-      },
-      get isWithheld() {
-        return room !== null && room.connectionsMax(pool) < 1;
       },
     };
   }

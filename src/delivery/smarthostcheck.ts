@@ -17,7 +17,10 @@ export function smarthostTrouble(
   stepMs: number,
 ): Promise<Reply | null> {
   const { peer } = readSmarthost(url, settings);
-  const patience = { connectMs: stepMs, greetingMs: stepMs, commandMs: stepMs, dotMs: stepMs };
+  const patience = {
+    ...{ connectMs: stepMs, greetingMs: stepMs, commandMs: stepMs, dotMs: stepMs },
+    beforeDataMs: Number.POSITIVE_INFINITY,
+  };
   const now = () => performance.now();
   return new Promise((resolve) => {
     const conversation: Conversation = new Conversation(

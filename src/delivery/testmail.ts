@@ -88,7 +88,10 @@ function converse(
     };
     const conversation: Conversation = new Conversation(
       peer,
-      { connectMs: STEP_MS, greetingMs: STEP_MS, commandMs: STEP_MS, dotMs: STEP_MS },
+      {
+        ...{ connectMs: STEP_MS, greetingMs: STEP_MS, commandMs: STEP_MS, dotMs: STEP_MS },
+        beforeDataMs: Number.POSITIVE_INFINITY,
+      },
       {
         now,
         onReady: (ready) => {

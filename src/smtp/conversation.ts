@@ -60,6 +60,8 @@ export type Patience = {
   /** Also for the TLS handshake. */
   readonly greetingMs: number;
   readonly commandMs: number;
+  /** For all of the opening, and for all of a mail before its DATA: each answer may come just in time. */
+  readonly beforeDataMs: number;
   /** For the answer to the final dot, and for each piece of a message to be taken. */
   readonly dotMs: number;
 };
@@ -179,7 +181,11 @@ export class Conversation {
   #owesMessage = false;
   #extensions = NO_EXTENSIONS;
   #phase: Phase = "connect";
+  /** When the wait for what is awaited now began; null: for nothing. */
+  #silentSince: number | null;
   #deadline: number;
+  /** The end of the opening, or of what comes before DATA. */
+  #beforeDataUntil: number;
   /** The waiter for the answer to a command of the opening. It is not settled once the opening has ended. */
   #asked: ((answer: ServerAnswer) => void) | null = null;
 
@@ -215,7 +221,9 @@ export class Conversation {
       isVerified: false,
       ...(peer.need && { policy: peer.need.by }),
     });
+    this.#silentSince = this.openedAt;
     this.#deadline = this.openedAt + patience.connectMs;
+    this.#beforeDataUntil = this.openedAt + patience.beforeDataMs;
     this.#socket = connect({
       host: peer.address ?? peer.host,
       port: peer.port,
@@ -263,15 +271,25 @@ export class Conversation {
     return this.#awaited === "dot" && this.#phase === "dot";
   }
 
+  /** How long the other side has kept us waiting. */
+  silentMs(now: number): number {
+    return this.#silentSince === null ? 0 : now - this.#silentSince;
+  }
+
   /** Ends it now. */
   abort(): void {
     this.#end(this.#trouble("CLOSING", "given up"));
   }
 
+  /** As when its time is over. `why`: in words, if it was not. */
+  giveUp(why = "timed out"): void {
+    this.#end(this.#trouble("TIMEOUT", why));
+  }
+
   /** Enforces the deadlines. */
   tick(now: number): void {
-    if (now >= this.#deadline) {
-      this.#end(this.#trouble("TIMEOUT", "timed out"));
+    if (now >= this.#deadline || now >= this.#beforeDataUntil) {
+      this.giveUp();
     } else if (this.#chained && now - this.#dotAt >= CHAIN_PATIENCE_MS) {
       const delivery = this.#chained;
       this.#chained = null;
@@ -297,7 +315,7 @@ export class Conversation {
   #settleIn(): void {
     if (this.#isOver) return;
     this.#isReady = true;
-    this.#deadline = Number.POSITIVE_INFINITY;
+    this.#awaitNothing();
     this.#dispatcher.onReady(this);
   }
 
@@ -338,7 +356,7 @@ export class Conversation {
   async #secure(): Promise<void> {
     const { host, need, verifyCertificate, ca, secureContext } = this.peer;
     this.#phase = "tls";
-    this.#deadline = this.#dispatcher.now() + this.#patience.greetingMs;
+    this.#awaitFor(this.#patience.greetingMs);
     const plain = this.#socket;
     const secured = connectTls({
       socket: plain,
@@ -399,14 +417,27 @@ export class Conversation {
   /** One command of the opening and its answer. */
   async #ask(phase: Phase, line: string | null): Promise<ServerAnswer> {
     this.#phase = phase;
-    const waitMs = phase === "greeting" ? this.#patience.greetingMs : this.#patience.commandMs;
-    this.#deadline = this.#dispatcher.now() + waitMs;
+    this.#awaitFor(phase === "greeting" ? this.#patience.greetingMs : this.#patience.commandMs);
     if (line !== null) this.#write(`${line}\r\n`);
     const answer = await new Promise<ServerAnswer>((resolve) => {
       this.#asked = resolve;
     });
     if (this.#isOver) throw new Halt(this.#garbled(answer.wire));
     return answer;
+  }
+
+  /** From now on; says when that is. */
+  #awaitFor(ms: number): number {
+    const now = this.#dispatcher.now();
+    this.#silentSince = now;
+    this.#deadline = now + ms;
+    return now;
+  }
+
+  #awaitNothing(): void {
+    this.#silentSince = null;
+    this.#deadline = Number.POSITIVE_INFINITY;
+    this.#beforeDataUntil = Number.POSITIVE_INFINITY;
   }
 
   #event(name: "connect" | "secureConnect"): Promise<void> {
@@ -426,8 +457,8 @@ export class Conversation {
     this.#replies = new Array<Reply | null>(delivery.envelope.to.length).fill(null);
     this.#answered = 0;
     this.#accepted = 0;
-    this.#begunAt = this.#dispatcher.now();
-    this.#deadline = this.#begunAt + this.#patience.commandMs;
+    this.#begunAt = this.#awaitFor(this.#patience.commandMs);
+    this.#beforeDataUntil = this.#begunAt + this.#patience.beforeDataMs;
   }
 
   /** What is said before the first answer. */
@@ -449,7 +480,7 @@ export class Conversation {
   }
 
   #onAnswer(code: number, wire: string): void {
-    this.#deadline = this.#dispatcher.now() + this.#patience.commandMs;
+    this.#awaitFor(this.#patience.commandMs);
     switch (this.#awaited) {
       case null:
         this.#onUnasked(code, wire);
@@ -576,8 +607,8 @@ export class Conversation {
     }
     const message = toWire(delivery.message);
     this.#awaited = "dot";
-    this.#dotAt = this.#dispatcher.now();
-    this.#deadline = this.#dotAt + this.#patience.dotMs;
+    this.#dotAt = this.#awaitFor(this.#patience.dotMs);
+    this.#beforeDataUntil = Number.POSITIVE_INFINITY;
     if (message.length > CHAIN_MESSAGE_BYTES_MAX) {
       this.#unsent = message;
       this.#uploadUntil = this.#deadline + message.length / UPLOAD_BYTES_PER_MS_MIN;
@@ -602,7 +633,8 @@ export class Conversation {
       rest = rest.length > PIECE_BYTES ? rest.subarray(PIECE_BYTES) : null;
       this.#unsent = rest;
       if (this.#socket.write(piece)) continue;
-      this.#deadline = Math.min(this.#dispatcher.now() + this.#patience.dotMs, this.#uploadUntil);
+      this.#awaitFor(this.#patience.dotMs);
+      this.#deadline = Math.min(this.#deadline, this.#uploadUntil);
       this.#socket.once("drain", () => this.#pump());
       return;
     }
@@ -629,7 +661,7 @@ export class Conversation {
     this.#delivery = null;
     this.#awaited = null;
     this.#chained = null;
-    this.#deadline = Number.POSITIVE_INFINITY;
+    this.#awaitNothing();
     if (chained) this.#begin(chained);
     delivery.settle(replies);
     if (chained || this.#isOver) return;
@@ -661,7 +693,7 @@ export class Conversation {
   #end(reason: Reply | null): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#deadline = Number.POSITIVE_INFINITY;
+    this.#awaitNothing();
     this.#close(reason === null || reason.code === 421);
     const delivery = this.#delivery;
     const chained = this.#chained;

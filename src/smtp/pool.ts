@@ -4,7 +4,8 @@
  * be, and what happens when a connection fails.
  *
  * Promises: every send is answered in bounded time, whatever the other side does: it is sent, or returned
- * unsent after waiting too long, with the reason why there was no connection. If a connection is found dead
+ * unsent after waiting too long, with the reason why there was no connection; as busy where none was allowed.
+ * A connection that takes longer to open is given up when nobody waits for it. If a connection is found dead
  * before its first reply about a mail, the mail goes over another one. After a failure, connections are tried
  * one at a time.
  *
@@ -31,7 +32,7 @@ export type PoolFigures = {
 export type PoolTarget = {
   /** In words, for replies. */
   readonly name: string;
-  /** How many conversations there may be now. */
+  /** How many conversations there may be now; at none whoever waits cannot blame the other side. */
   conversationsMax(): number;
   /** Whether an unused conversation is kept for a while. */
   mayRest(): boolean;
@@ -60,8 +61,6 @@ export type TargetLimits = {
   readonly isContended: boolean;
   /** Whether the next mail may go so late that it waits elsewhere. */
   readonly isFar: boolean;
-  /** Whether conversations are withheld, so that who waits for one cannot blame the other side. */
-  readonly isWithheld: boolean;
 };
 
 export type PoolOptions = {
@@ -90,6 +89,7 @@ const LIMITS: PoolLimits = {
   connectMs: 10_000,
   greetingMs: 30_000,
   commandMs: 60_000,
+  beforeDataMs: 300_000,
   // RFC 5321 asks for 600 s; a mail whose answer is lost is sent twice, one that waits holds up its bag
   dotMs: 300_000,
   idleMsMax: 10_000,
@@ -103,7 +103,7 @@ const LIMITS: PoolLimits = {
 const TICK_MS = 100;
 /** What a conversation gets before it makes way for another's. */
 const CONTENDED_MS = 3_000;
-/** Who waits that long for a conversation that a limit withholds waits elsewhere. */
+/** Who waits that long for a conversation that there may not be waits elsewhere. */
 const WITHHELD_MS_MAX = 10_000;
 /** After so many dead connections a mail is answered with the error. */
 const RETURNS_MAX = 3;
@@ -150,6 +150,11 @@ export class ConnectionPool {
 
   get waiting(): number {
     return this.#waiting.length;
+  }
+
+  /** All of them, open or not. */
+  get all(): Iterable<Conversation> {
+    return this.#all;
   }
 
   /** How long the first in the queue has waited. */
@@ -415,6 +420,7 @@ export class ConnectionPool {
     for (const conversation of [...this.#all]) conversation.tick(now);
     this.#endIdle(now);
     this.#giveUpWaiting(now);
+    this.#giveUpOpening(now);
     this.#dispatch();
   }
 
@@ -429,9 +435,8 @@ export class ConnectionPool {
 
   #giveUpWaiting(now: number): void {
     const isConnected = this.#all.size > this.#opening.size;
-    const limits = this.#place.limits?.() ?? null;
-    const isFar = limits?.isFar ?? false;
-    const isWithheld = this.#all.size === 0 && (limits?.isWithheld ?? false);
+    const isFar = this.#place.limits?.()?.isFar ?? false;
+    const isWithheld = this.#all.size === 0 && this.#place.conversationsMax() < 1;
     const reason = isConnected || isFar || isWithheld ? this.#busy : (this.#trouble ?? this.#unmet);
     const msMax = isFar ? 0 : isWithheld ? WITHHELD_MS_MAX : this.#limits.waitMsMax;
     for (;;) {
@@ -440,6 +445,13 @@ export class ConnectionPool {
       this.#waiting.shift();
       answer(first, reason);
     }
+  }
+
+  /** A mail does not wait as long, and nobody else does: it is opened for nobody. */
+  #giveUpOpening(now: number): void {
+    if (this.#waiting.length > 0) return;
+    for (const conversation of [...this.#opening])
+      if (now - conversation.openedAt >= this.#limits.waitMsMax) conversation.giveUp();
   }
 }
 

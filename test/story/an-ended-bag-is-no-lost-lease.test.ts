@@ -4,6 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { thisMoment } from "../../src/clock.ts";
 import { Leases } from "../../src/delivery/leases.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import type { HeldBag } from "../../src/record/mail/bagleases.ts";
@@ -31,7 +32,7 @@ function gone(): HeldBag {
 
 test("one that ends is silent, one that does not is told", async () => {
   const [ending, lost] = [gone(), gone()];
-  for (const bag of [ending, lost]) leases.hold(bag, performance.now());
+  for (const bag of [ending, lost]) leases.hold(bag, thisMoment());
   leases.end(ending);
   await vi.advanceTimersByTimeAsync(3_000);
   await expect.poll(() => leases.count).toBe(0);

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Reply } from "../../src/smtp/reply.ts";
 import { type DirectUnderTest, inShort, openWorld, type World } from "../rig/direct.ts";
+import type { Script } from "../rig/peer.ts";
 
 let world: World;
 beforeEach(async () => {
@@ -156,6 +157,118 @@ test("all receivers together get no more conversations than there may be; the id
   expect(allTaken(replies)).toBe(true);
   expect(under.direct.figures.conversations).toBeLessThanOrEqual(4);
   for (const sink of sinks) expect(sink.ledger.mails).toHaveLength(10);
+});
+
+/** Domains of receivers that nobody has heard of, each with an address of its own. */
+function strangers(count: number): string[] {
+  const domains = Array.from({ length: count }, (_, n) => `tarpit${n}.test`);
+  for (const [n, domain] of domains.entries()) world.name({ [domain]: { addresses: [`127.1.2.${n + 1}`] } });
+  return domains;
+}
+
+/** What each says, and how many lines it has heard by then. */
+const TARPITS: Record<string, [Script, number]> = {
+  "says nothing": [(talk) => talk.gone(), 0],
+  "does not answer EHLO": [
+    async (talk) => {
+      talk.say("220 tarpit.test");
+      await talk.hear("EHLO ");
+      await talk.gone();
+    },
+    1,
+  ],
+  "does not answer MAIL": [
+    async (talk) => {
+      await talk.hello();
+      await talk.hear("MAIL ");
+      await talk.gone();
+    },
+    2,
+  ],
+  "does not answer DATA": [
+    async (talk) => {
+      await talk.hello("PIPELINING");
+      await talk.hearEnvelope();
+      await talk.gone();
+    },
+    4,
+  ],
+};
+
+test.each(Object.entries(TARPITS))(
+  "a receiver that %s keeps no connection that others need",
+  async (_, [script, heard]) => {
+    const domains = strangers(8);
+    const tarpits = await Promise.all(domains.map((_, n) => world.peerAt(`127.1.2.${n + 1}`, script)));
+    const sink = await world.sinkAt("127.1.0.1");
+    const under = world.courier({ conversationsMax: 8, isTimeStill: true });
+    const stuck = domains.map((domain) => under.send(`one@${domain}`));
+    await expect.poll(() => tarpits.every(({ talks }) => talks[0]?.heard.length === heard)).toBe(true);
+    under.pass(2_000);
+    const more = domains.map((domain) => under.send(`two@${domain}`));
+    expect(inShort(await under.send("one@a.test"))).toEqual(["dot 250"]);
+    expect(under.direct.figures.conversations).toBeGreaterThanOrEqual(7);
+    await under.direct.close(0);
+    const ends = inShort((await Promise.all(stuck)).flat()).map((word) => word.split(" ")[1]);
+    expect(ends.filter((end) => end === "TIMEOUT")).toHaveLength(1);
+    await Promise.all(more);
+    expect(sink.ledger.mails).toHaveLength(1);
+  },
+);
+
+test("whoever has all of a mail keeps a connection that others need for a minute; meanwhile those are busy", async () => {
+  const domains = strangers(4);
+  const sinks = await Promise.all(domains.map((_, n) => world.sinkAt(`127.1.2.${n + 1}`)));
+  await world.sinkAt("127.1.0.1");
+  const under = world.courier({ conversationsMax: 4, isTimeStill: true });
+  const stuck = domains.map((domain) => under.send(`hang-after-data@${domain}`));
+  await Promise.all(sinks.map(({ ledger }, n) => ledger.replied(`hang-after-data@${domains[n]}`, 1)));
+  under.pass(40_000);
+  const early = under.send("one@a.test");
+  await expect.poll(() => under.direct.figures.waiting).toBe(1);
+  under.pass(10_000);
+  const [busy] = (await early) as [Reply];
+  expect(inShort([busy])).toEqual(["session BUSY"]);
+  expect(busy.retryMs).toBeGreaterThan(0);
+  under.pass(10_000);
+  expect(inShort(await under.send("two@a.test"))).toEqual(["dot 250"]);
+  await under.direct.close(0);
+  const ends = inShort((await Promise.all(stuck)).flat());
+  expect(ends.filter((end) => end === "dot TIMEOUT")).toHaveLength(1);
+});
+
+test("a connection that opens for nobody any more is given up, and its receiver is down", async () => {
+  const silent = await world.peerAt("127.1.0.1", (talk) => talk.gone());
+  const under = world.courier({ isTimeStill: true });
+  const sent = under.send("one@a.test");
+  await expect.poll(() => silent.talks.length).toBe(1);
+  under.pass(60_000);
+  expect(inShort(await sent)).toEqual(["connect TIMEOUT"]);
+  await expect.poll(() => under.direct.figures.conversations).toBe(0);
+  expect(inShort(await under.send("two@a.test"))).toEqual(["greeting TIMEOUT"]);
+  expect(silent.talks).toHaveLength(1);
+});
+
+test("a mail whose every answer comes just in time ends after ten minutes before its DATA", async () => {
+  let step = () => {};
+  const next = () => new Promise<void>((resolve) => (step = resolve));
+  const peer = await world.peerAt("127.1.0.1", async (talk) => {
+    await talk.hello();
+    await talk.hear("MAIL ");
+    for (let line = "250 sender"; ; line = "250 recipient") {
+      await next();
+      talk.say(line);
+      await talk.hear("RCPT ");
+    }
+  });
+  const under = world.courier({ isTimeStill: true });
+  const sent = under.send(Array.from({ length: 50 }, (_, n) => `user+${n}@a.test`));
+  for (let heard = 2; heard <= 4; heard++) {
+    await expect.poll(() => peer.talks[0]?.heard.length).toBe(heard);
+    under.pass(200_000);
+    step();
+  }
+  expect(new Set(inShort(await sent))).toEqual(new Set(["rcpt TIMEOUT"]));
 });
 
 test("a mail that is taken back while it waits is not said anywhere", async () => {
