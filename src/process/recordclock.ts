@@ -15,8 +15,13 @@ import type { Clock } from "../clock.ts";
 /** Beyond this a process is not ready. */
 export const SKEW_MS_MAX = 5_000;
 const SAMPLE_EVERY_MS = 2_000;
+/** Less than since our own sample before, more than between two answers that others ask for. */
+const RECENT_MS = 1_500;
 /** The first may include connecting, which says little of the time. */
 const FIRST_SAMPLES = 2;
+
+/** The clock of Postgres, read between these monotonic times. */
+export type ClockSample = { time: number; asked: number; answered: number };
 
 export type Sources = {
   /** The clock of Postgres, which every process follows. */
@@ -30,6 +35,7 @@ export class RecordClock implements Clock {
   readonly #sources: Sources;
   /** Postgres' time minus the monotonic clock. */
   #offset: number | null = null;
+  #sampledAt = Number.NEGATIVE_INFINITY;
 
   private constructor(sources: Sources) {
     this.#sources = sources;
@@ -53,7 +59,12 @@ export class RecordClock implements Clock {
     const { ask, monotonic } = this.#sources;
     const asked = monotonic();
     const time = await ask();
-    this.#offset = corrected(this.#offset, { time, asked, answered: monotonic() });
+    this.heard({ time, asked, answered: monotonic() });
+  }
+
+  heard(sample: ClockSample): void {
+    this.#offset = corrected(this.#offset, sample);
+    this.#sampledAt = sample.answered;
   }
 
   /** How far the wall clock of this machine is ahead of Postgres, in ms. */
@@ -67,7 +78,7 @@ export class RecordClock implements Clock {
     return Math.abs(aheadMs) > SKEW_MS_MAX ? apart(aheadMs, "Postgres") : null;
   }
 
-  /** Keeps up with Postgres; tells when the wall clock goes wrong, and when it is right again (null). */
+  /** Keeps up with Postgres, which is asked only if nothing was heard of it; tells when the wall clock goes wrong, and when it is right again (null). */
   follow(onFault: (fault: string | null) => void): () => void {
     let isFaulty = false;
     let isMeasuring = false;
@@ -76,7 +87,7 @@ export class RecordClock implements Clock {
       if ((fault !== null) !== isFaulty) onFault(fault);
       isFaulty = fault !== null;
       // while Postgres is silent the clock runs on
-      if (isMeasuring) return;
+      if (isMeasuring || this.#sources.monotonic() - this.#sampledAt < RECENT_MS) return;
       isMeasuring = true;
       this.measure()
         .catch(() => {})
@@ -99,10 +110,7 @@ export function recordClock(ask: () => Promise<number>): Promise<RecordClock> {
  * the true offset; within these bounds the one before stays, so that the clock does not jitter and a slow
  * answer does no harm.
  */
-export function corrected(
-  offset: number | null,
-  { time, asked, answered }: { time: number; asked: number; answered: number },
-): number {
+export function corrected(offset: number | null, { time, asked, answered }: ClockSample): number {
   const [least, most] = [time - answered, time - asked];
   if (offset === null) return (least + most) / 2;
   return Math.min(Math.max(offset, least), most);

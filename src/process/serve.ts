@@ -216,6 +216,8 @@ async function openCell(
   const looks = new Looks({
     sql: hints,
     given: () => clock.given(),
+    onTime: ({ ms, askedAt, answeredAt }) =>
+      recordClock.heard({ time: ms, asked: askedAt, answered: answeredAt }),
     onFault: (error) => log.warn({ err: error }, "Postgres could not be asked whether there is work"),
   });
   stops.push(async () => looks.stop());

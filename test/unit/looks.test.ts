@@ -2,7 +2,7 @@
  * One statement answers the questions of all parts, and a question that cannot be answered keeps no other
  * from its answer.
  */
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { Sql, Statement } from "../../src/record/db/connect.ts";
 import { Looks } from "../../src/record/db/looks.ts";
 import { eventually } from "../rig/eventually.ts";
@@ -43,6 +43,31 @@ test("all parts are answered by one statement", async () => {
   await eventually(() => expect(answered).toEqual(["a", "b", "c"]));
   expect(statements).toEqual([["a", "b", "c"]]);
   looks.stop();
+});
+
+test("questions of several periods are asked together", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
+  try {
+    const statements: string[][] = [];
+    const looks = new Looks({ sql: record(statements, ""), given: () => 0, onFault: () => {} });
+    for (const [name, everyMs] of Object.entries({ quarter: 250, half: 500, whole: 1_000 })) {
+      looks.ask(
+        everyMs,
+        () => name as unknown as Statement,
+        () => {},
+      );
+      await vi.advanceTimersByTimeAsync(130);
+    }
+    await vi.advanceTimersByTimeAsync(1_000);
+    statements.length = 0;
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(statements).toHaveLength(8);
+    expect(statements.filter((asked) => asked.length === 3)).toHaveLength(2);
+    expect(statements.filter((asked) => asked.length === 2)).toHaveLength(2);
+    looks.stop();
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test("one that takes too long is told of once, and the others are answered", async () => {

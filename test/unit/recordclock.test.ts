@@ -60,12 +60,28 @@ test("it follows a step of Postgres' clock, and runs on while Postgres is silent
   const clock = await RecordClock.open(world.sources);
   const unfollow = clock.follow(() => {});
   world.postgresAheadMs -= 60_000;
+  world.monotonicMs += 2_000;
   await vi.advanceTimersByTimeAsync(2_000);
-  expect(clock.now()).toBe(NOON - 60_000);
+  expect(clock.now()).toBe(NOON - 58_000);
   world.isSilent = true;
   world.monotonicMs += 30_000;
   await vi.advanceTimersByTimeAsync(30_000);
-  expect(clock.now()).toBe(NOON - 30_000);
+  expect(clock.now()).toBe(NOON - 28_000);
+  unfollow();
+});
+
+test("it asks nothing while others hear of the time", async () => {
+  const clock = await RecordClock.open(world.sources);
+  const ask = vi.spyOn(world.sources, "ask");
+  const unfollow = clock.follow(() => {});
+  for (let n = 0; n < 10; n++) {
+    world.monotonicMs += 1_000;
+    const time = world.monotonicMs + world.postgresAheadMs - n;
+    clock.heard({ time, asked: world.monotonicMs, answered: world.monotonicMs });
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(clock.now()).toBe(time);
+  }
+  expect(ask).not.toHaveBeenCalled();
   unfollow();
 });
 

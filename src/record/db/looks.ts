@@ -4,7 +4,8 @@
  * idle process costs a statement for each look, not one for each part.
  *
  * Promises: each question is asked anew within its period and the time of one answer, whatever became of
- * Redis. A question is cheap where nothing is to be done: an index finds nothing.
+ * Redis. A question is cheap where nothing is to be done: an index finds nothing. Periods begin together, so
+ * that a statement for one serves all that are due.
  */
 import type { Sql, Statement } from "./connect.ts";
 import { isRefusal } from "./lost.ts";
@@ -19,7 +20,7 @@ export type LookTimes = { ms: number; askedAt: number; answeredAt: number };
 
 type RegularQuestion = {
   everyMs: number;
-  askedAt: number;
+  dueAt: number;
   write: LookQuestion;
   take(answer: unknown, at: LookTimes): void;
 };
@@ -28,9 +29,14 @@ type LooksParts = {
   sql: Sql;
   /** As the clock is told to Postgres. */
   given(): number;
+  /** Is told with each answer what time it is. */
+  onTime?(at: LookTimes): void;
   /** Is told of the first of several looks that fail. */
   onFault(error: unknown): void;
 };
+
+/** A timer may be as early. */
+const EARLY_MS = 2;
 
 export class Looks {
   readonly #parts: LooksParts;
@@ -49,7 +55,7 @@ export class Looks {
   ask<T>(everyMs: number, write: LookQuestion, take: (answer: T, at: LookTimes) => void): () => void {
     const asked: RegularQuestion = {
       everyMs,
-      askedAt: Number.NEGATIVE_INFINITY,
+      dueAt: Number.NEGATIVE_INFINITY,
       write,
       take: take as RegularQuestion["take"],
     };
@@ -65,7 +71,7 @@ export class Looks {
 
   #plan(): void {
     if (this.#isLooking || this.#isStopped || this.#questions.size === 0) return;
-    const next = Math.min(...[...this.#questions].map(({ askedAt, everyMs }) => askedAt + everyMs));
+    const next = Math.min(...[...this.#questions].map(({ dueAt }) => dueAt));
     if (this.#timer && this.#lookAt <= next) return;
     if (this.#timer) clearTimeout(this.#timer);
     this.#lookAt = next;
@@ -76,9 +82,8 @@ export class Looks {
     this.#timer = null;
     this.#isLooking = true;
     const askedAt = performance.now();
-    // those that are nearly due come along
-    const asked = [...this.#questions].filter((one) => one.askedAt + 0.9 * one.everyMs <= askedAt);
-    for (const one of asked) one.askedAt = askedAt;
+    const asked = [...this.#questions].filter(({ dueAt }) => dueAt - EARLY_MS <= askedAt);
+    for (const one of asked) one.dueAt = (Math.floor((askedAt + EARLY_MS) / one.everyMs) + 1) * one.everyMs;
     const failure = await this.#answer(asked);
     if (failure && !this.#isFailing && !this.#isStopped) this.#parts.onFault(failure.error);
     this.#isFailing = failure !== null;
@@ -94,6 +99,7 @@ export class Looks {
       const askedAt = performance.now();
       const { answers, ms } = await this.#ask(asked);
       const at = { ms, askedAt, answeredAt: performance.now() };
+      this.#parts.onTime?.(at);
       for (const [n, one] of asked.entries()) if (this.#isAsked(one)) one.take(answers[n], at);
       return null;
     } catch (error) {
