@@ -38,6 +38,7 @@ import type { Phase, Reply } from "../smtp/reply.ts";
 import { requiresTls, stronger, type TlsNeed } from "../smtp/tlsneed.ts";
 import { Limited } from "./limited.ts";
 import type { MailRoute, Stop } from "./routes.ts";
+import type { Claimant, Sockets } from "./sockets.ts";
 
 /** The same for all destinations. */
 export type Manners = {
@@ -51,16 +52,9 @@ export type Manners = {
   wallNow(): number;
 };
 
-/** Shared by all destinations. */
-export type Sockets = {
-  readonly max: number;
-  free: number;
-  /** How many destinations have mail. */
-  users(): number;
-};
-
 export type DestinationOptions = {
   manners: Manners;
+  /** Shared by all destinations. */
   sockets: Sockets;
   shaping: Shaping;
   /** Where its mail leaves from. */
@@ -96,6 +90,9 @@ const HOSTS_TRIED_MAX = 5;
 const DOWN_MS_MIN = 5_000;
 const DOWN_MS_MAX = 300_000;
 
+/** Who answers all the time but takes five times as long for a mail keeps others waiting as well. */
+const SLOW_AS_SILENT = 0.2;
+
 const EVERY_MS_AT_FIRST = 20;
 const RATE_WEIGHT = 0.05;
 const TURN_MS_MAX = 600_000;
@@ -106,14 +103,14 @@ export type SilentConnection = {
   readonly silentMs: number;
   /** Of a mail that the receiver has all of. */
   readonly awaitsVerdict: boolean;
-  /** Whether the receiver ever answered such a mail. */
+  /** Whether the receiver answered such a mail, and has not had to give way since. */
   readonly isProven: boolean;
 };
 
 /** `conversations` includes those being opened. */
 type Host = Stop & { conversations: number; badUntil: number; openUntil: number };
 
-export class Destination implements Roommate {
+export class Destination implements Roommate, Claimant {
   readonly source: SourceAddress;
   readonly limited: Limited;
   readonly #manners: Manners;
@@ -134,8 +131,8 @@ export class Destination implements Roommate {
   #turnAt = Number.NEGATIVE_INFINITY;
   /** Hosts that failed since one was reached. */
   #tried = 0;
-  /** Whether it ever answered a final dot. */
-  #isProven = false;
+  /** Whether it answered a final dot, and has not had to give way since. */
+  isProven = false;
   #downs = 0;
   #downUntil = Number.NEGATIVE_INFINITY;
   #trouble: Reply | null = null;
@@ -246,30 +243,35 @@ export class Destination implements Roommate {
     return this.#pool.retireIdle();
   }
 
-  /** Whether its mail waits for a connection while others have them all. */
+  /** Whether its mail waits for a connection and it has none. */
   get isStarved(): boolean {
     const { waiting, conversations } = this.#pool;
-    return waiting > 0 && conversations === 0 && this.#sockets.free === 0 && this.limited.connectionsMax >= 1;
+    return waiting > 0 && conversations === 0 && this.limited.connectionsMax >= 1;
   }
 
-  /** Its connections that have kept us waiting for so long. */
+  /**
+   * Its connections that have kept us waiting for so long: by one answer, or by all it has taken for one mail
+   * before it had all of that.
+   */
   silent(now: number, ms: number): SilentConnection[] {
     const found: SilentConnection[] = [];
     for (const conversation of this.#pool.all) {
-      const silentMs = conversation.silentMs(now);
-      if (silentMs < ms) continue;
       const { awaitsVerdict } = conversation;
-      found.push({ destination: this, conversation, silentMs, awaitsVerdict, isProven: this.#isProven });
+      const slowMs = awaitsVerdict ? 0 : conversation.takenMs(now) * SLOW_AS_SILENT;
+      const silentMs = Math.max(conversation.silentMs(now), slowMs);
+      if (silentMs < ms) continue;
+      const { isProven } = this;
+      found.push({ destination: this, conversation, silentMs, awaitsVerdict, isProven });
     }
     return found;
   }
 
   /** Gives a connection up for mail to others; no other host is tried for now. */
-  giveWay({ conversation, silentMs }: SilentConnection): void {
+  giveWay({ conversation }: SilentConnection): void {
     this.#tried = HOSTS_TRIED_MAX;
-    conversation.giveUp(
-      `given up after ${Math.round(silentMs / 1_000)} s, as mail to others waits for a connection`,
-    );
+    this.isProven = false;
+    const takenMs = conversation.takenMs(this.#now());
+    conversation.giveUp(`given up after ${Math.round(takenMs / 1_000)} s, as mail to others waits`);
   }
 
   close(deadlineMs: number, answersMs?: number): Promise<void> {
@@ -280,7 +282,7 @@ export class Destination implements Roommate {
     const now = this.#now();
     if (this.#answeredAt !== null) this.#everyMs += (now - this.#answeredAt - this.#everyMs) * RATE_WEIGHT;
     this.#answeredAt = this.#pool.waiting > 0 ? now : null;
-    if (replies.some(isVerdict)) this.#isProven = true;
+    if (replies.some(isVerdict)) this.isProven = true;
     if (replies.some(isTooMuch)) this.#halve(now);
     else if (this.#isPressed() && replies.some(isTaken))
       this.#window = Math.min(this.#window + 1 / this.#window, this.#manners.conversationsMax);
@@ -303,10 +305,11 @@ export class Destination implements Roommate {
         const own = Math.min(Math.floor(this.#window), this.#socketsMax());
         return Math.min(own, this.limited.connectionsMax);
       },
-      mayRest: () => this.#sockets.free > 0,
+      mayRest: () => this.#sockets.spare > 0,
+      isContended: () => this.#sockets.areShort,
       limits: () => this.limited.target,
       peer: () => {
-        this.#sockets.free--;
+        this.#sockets.take(this);
         const host = this.#nextHost();
         host.conversations++;
         this.limited.opened();
@@ -331,7 +334,8 @@ export class Destination implements Roommate {
    * some.
    */
   #socketsMax(): number {
-    const { max, free, users } = this.#sockets;
+    const { max, users } = this.#sockets;
+    const free = this.#sockets.freeFor(this);
     const share = Math.max(1, Math.floor(max / Math.max(1, users())));
     const within = this.#pool.conversations + free;
     return free > share ? within : Math.min(share, within);
@@ -339,7 +343,7 @@ export class Destination implements Roommate {
 
   /** One conversation less; with its host, if DNS still names it. */
   #leave(peer: Peer): Host | null {
-    this.#sockets.free++;
+    this.#sockets.giveBack();
     this.limited.closed();
     const host = this.#hosts.find((one) => hostKey(one) === hostKey(peer));
     if (!host) return null;

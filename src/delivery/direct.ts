@@ -4,9 +4,10 @@
  *
  * Promises: a slow, silent or dead destination delays only its own mail. All slow destinations together hold
  * at most half of the mails in progress; beyond that the longest queue returns its last mails as busy, and
- * they are tried again later. While mail to others waits for a connection, the silent ones are at most half of
- * all: beyond that the longest silent are given up. At most a quarter of the mails waits long for DNS.
- * Conversations, destinations and caches are bounded.
+ * they are tried again later. While mail to others waits for a connection, the silent and slow ones are at
+ * most half of all: beyond that the slowest are given up, and also where they hold more than half of the
+ * mails there may be. At most a quarter of the mails waits long for DNS. Conversations, destinations and
+ * caches are bounded.
  */
 import { atMost, inTime } from "../clock.ts";
 import type { Shape, SourceAddress } from "../shaping/match.ts";
@@ -18,15 +19,10 @@ import { CLOSING, type PoolLimits } from "../smtp/pool.ts";
 import type { Reply } from "../smtp/reply.ts";
 import { troubleOf } from "../smtp/reply.ts";
 import type { Courier } from "./courier.ts";
-import {
-  Destination,
-  type Manners,
-  reachableFrom,
-  type SilentConnection,
-  type Sockets,
-} from "./destination.ts";
+import { Destination, type Manners, reachableFrom, type SilentConnection } from "./destination.ts";
 import { type ReceiverParts, type ReceiverSettings, receiversFor } from "./receivers.ts";
 import { type MailRoute, Routes, type RoutesOptions } from "./routes.ts";
+import { Sockets } from "./sockets.ts";
 import { TlsCounter } from "./tlssessions.ts";
 
 export type DirectOptions = RoutesOptions & {
@@ -128,6 +124,8 @@ export class Direct implements Courier {
   #version = 0;
   #providers = new WeakMap<MailRoute, string | null>();
   #turn = 0;
+  /** In progress. */
+  #mails = 0;
   #asking = 0;
   #isClosing = false;
 
@@ -135,7 +133,7 @@ export class Direct implements Courier {
     this.#options = options;
     this.#routes = new Routes(options);
     const max = options.conversationsMax ?? CONVERSATIONS_MAX;
-    this.#sockets = { max, free: max, users: () => this.#used.size };
+    this.#sockets = new Sockets(max, () => this.#used.size);
     this.#destinationsMax = options.destinationsMax ?? DESTINATIONS_MAX;
   }
 
@@ -176,10 +174,12 @@ export class Direct implements Courier {
   async send(envelope: Envelope, message: Buffer, permit: Permit, sender: MailSender): Promise<Reply[]> {
     const danger = dangerOf(envelope);
     if (danger) return envelope.to.map(() => danger);
-    const replies =
+    this.#mails++;
+    const sending =
       envelope.to.length === 1
-        ? await this.#sendToOne(envelope, message, permit, sender)
-        : await this.#sendToAll(envelope, message, permit, sender);
+        ? this.#sendToOne(envelope, message, permit, sender)
+        : this.#sendToAll(envelope, message, permit, sender);
+    const replies = await sending.finally(() => this.#mails--);
     if (this.#options.counter) this.#count(this.#options.counter, envelope, replies);
     return replies;
   }
@@ -383,7 +383,7 @@ export class Direct implements Courier {
     permit: Permit,
   ): Promise<Reply[]> {
     this.#used.add(destination);
-    if (this.#sockets.free === 0) this.#spareSocket();
+    if (this.#sockets.spare === 0) this.#spareSocket();
     this.#setRoomTimer(!this.#isClosing);
     const replies = await destination.send(envelope, message, permit);
     if (destination.inside === 0) this.#used.delete(destination);
@@ -405,29 +405,21 @@ export class Direct implements Courier {
     const slow = [...this.#used].filter(({ waitedMs }) => waitedMs >= SLOW_MS);
     const excess = slow.reduce((sum, { inside }) => sum + inside, 0) - this.#options.mailsMax / 2;
     if (excess > 0) cutLongest(slow, excess);
-    if (this.#sockets.free === 0) this.#makeWay();
+    this.#makeWay();
     this.#setRoomTimer(this.#used.size > 0);
   }
 
-  /** Receivers that say nothing give way to those that would: whoever waits longest comes first. */
+  /** Receivers that say nothing give way to those that would, when connections or mails are short. */
   #makeWay(): void {
-    const starved = [...this.#used].filter(({ isStarved }) => isStarved);
-    if (starved.length === 0) return;
+    const { lacking, max } = this.#sockets;
+    const isFull = this.#mails >= this.#options.mailsMax;
+    if (lacking === 0 && !isFull) return;
     const now = this.#options.now();
     const silent = [...this.#destinations.values()].flatMap((one) => one.silent(now, SILENT_MS));
-    const excess = Math.min(silent.length - Math.floor(this.#sockets.max / 2), starved.length);
-    const given = silent
-      .filter(({ awaitsVerdict, silentMs }) => !awaitsVerdict || silentMs >= SILENT_VERDICT_MS)
-      .sort(byRightToStay)
-      .slice(0, Math.max(0, excess));
-    starved.sort((a, b) => b.waitedMs - a.waitedMs);
-    for (const [n, one] of given.entries()) {
-      // not for more mail to the same receiver
-      this.#sockets.free--;
-      one.destination.giveWay(one);
-      this.#sockets.free++;
-      starved[n]?.wake();
-    }
+    giveWay(silent, Math.min(silent.length - Math.floor(max / 2), lacking));
+    if (!isFull) return;
+    const carrying = silent.filter(({ conversation }) => conversation.isCarrying);
+    giveWay(carrying, carrying.length - Math.floor(this.#options.mailsMax / 2));
   }
 
   #setRoomTimer(isNeeded: boolean): void {
@@ -474,6 +466,16 @@ function cutLongest(queues: readonly Destination[], excess: number): void {
     for (let rest = length; rest > next && left > 0; rest--)
       for (let k = 0; k <= n && left > 0; k++, left--) longestFirst[k]?.one.giveBackLast();
   }
+}
+
+/** So many of them, those first that have the least right to stay. */
+function giveWay(silent: readonly SilentConnection[], count: number): void {
+  if (count <= 0) return;
+  const given = silent
+    .filter(({ awaitsVerdict, silentMs }) => !awaitsVerdict || silentMs >= SILENT_VERDICT_MS)
+    .sort(byRightToStay)
+    .slice(0, count);
+  for (const one of given) one.destination.giveWay(one);
 }
 
 /** Who never answered a mail goes first, then who has been silent longest. */

@@ -276,6 +276,15 @@ export class Conversation {
     return this.#silentSince === null ? 0 : now - this.#silentSince;
   }
 
+  /** How long the opening or the present mail has taken, whatever was answered meanwhile. */
+  takenMs(now: number): number {
+    return this.#silentSince === null ? 0 : now - this.#begunAt;
+  }
+
+  get isCarrying(): boolean {
+    return this.#delivery !== null;
+  }
+
   /** Ends it now. */
   abort(): void {
     this.#end(this.#trouble("CLOSING", "given up"));

@@ -36,6 +36,8 @@ export type PoolTarget = {
   conversationsMax(): number;
   /** Whether an unused conversation is kept for a while. */
   mayRest(): boolean;
+  /** Whether a conversation that has had its time ends, for another place to have one. */
+  isContended?(): boolean;
   /** The host of the next conversation, which is opened at once. */
   peer(): Peer;
   onOpened(conversation: Conversation): void;
@@ -401,7 +403,7 @@ export class ConnectionPool {
       this.#all.size - this.#opening.size > this.#place.conversationsMax() ||
       conversation.carried >= (limits?.deliveriesMax || conversationDeliveriesMax) ||
       ageMs >= conversationMsMax ||
-      (limits !== null && ageMs >= CONTENDED_MS && limits.isContended)
+      (ageMs >= CONTENDED_MS && (limits?.isContended || this.#place.isContended?.() || false))
     );
   }
 

@@ -216,6 +216,95 @@ test.each(Object.entries(TARPITS))(
   },
 );
 
+/** Lets all that wait for it go on, one step at a time. */
+class Steps {
+  #waiting: (() => void)[] = [];
+
+  next(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** When so many wait. */
+  async step(count: number): Promise<void> {
+    await expect.poll(() => this.#waiting.length).toBeGreaterThanOrEqual(count);
+    for (const resolve of this.#waiting.splice(0)) resolve();
+  }
+}
+
+test("a receiver that answers each line in time, but many of them, keeps no connection that others need", async () => {
+  const domains = strangers(8);
+  const steps = new Steps();
+  const script: Script = async (talk) => {
+    await talk.hello();
+    await talk.hear("MAIL ");
+    for (let line = "250 sender"; ; line = "250 recipient") {
+      await steps.next();
+      talk.say(line);
+      await talk.hear("RCPT ");
+    }
+  };
+  for (const n of domains.keys()) await world.peerAt(`127.1.2.${n + 1}`, script);
+  const sink = await world.sinkAt("127.1.0.1");
+  const under = world.courier({ conversationsMax: 8, isTimeStill: true });
+  const stuck = domains.map((domain) =>
+    under.send(Array.from({ length: 50 }, (_, n) => `user+${n}@${domain}`)),
+  );
+  for (let n = 0; n < 6; n++) {
+    await steps.step(8);
+    under.pass(1_900);
+  }
+  expect(inShort(await under.send("one@a.test"))).toEqual(["dot 250"]);
+  expect(sink.ledger.mails).toHaveLength(1);
+  await under.direct.close(0);
+  const ends = inShort((await Promise.all(stuck)).map(([reply]) => reply as Reply));
+  expect(ends.filter((end) => end === "rcpt TIMEOUT")).toHaveLength(1);
+});
+
+test("whoever waits longest for a connection has the next, not who had it and has more mail", async () => {
+  const domains = strangers(4);
+  const steps = new Steps();
+  const script: Script = async (talk) => {
+    await talk.hello("PIPELINING");
+    for (;;) {
+      await talk.hearEnvelope();
+      talk.say("354 go on");
+      await talk.hearMessage();
+      await steps.next();
+      talk.say("250 taken");
+    }
+  };
+  for (const n of domains.keys()) await world.peerAt(`127.1.2.${n + 1}`, script);
+  await world.sinkAt("127.1.0.1");
+  const under = world.courier({ conversationsMax: 4, isTimeStill: true });
+  const many = domains.map((domain) => sendMany(under, 20, domain));
+  await steps.step(4);
+  const sent = under.send("one@a.test");
+  await expect.poll(() => under.direct.figures.waiting).toBeGreaterThan(64);
+  for (let n = 0; n < 4; n++) {
+    under.pass(1_000);
+    await steps.step(3);
+  }
+  expect(inShort(await sent)).toEqual(["dot 250"]);
+  await under.direct.close(0);
+  await Promise.all(many.flat());
+});
+
+test("mails on silent connections are at most half of those in progress, also where connections are left", async () => {
+  const domains = strangers(8);
+  const [script, heard] = TARPITS["does not answer MAIL"] as [Script, number];
+  const tarpits = await Promise.all(domains.map((_, n) => world.peerAt(`127.1.2.${n + 1}`, script)));
+  const under = world.courier({ mailsMax: 8, isTimeStill: true });
+  const ends: string[] = [];
+  const stuck = domains.map(async (domain) => {
+    ends.push(...inShort(await under.send(`one@${domain}`)));
+  });
+  await expect.poll(() => tarpits.every(({ talks }) => talks[0]?.heard.length === heard)).toBe(true);
+  under.pass(2_000);
+  await expect.poll(() => ends).toEqual(Array(4).fill("mail TIMEOUT"));
+  await under.direct.close(0);
+  await Promise.all(stuck);
+});
+
 test("whoever has all of a mail keeps a connection that others need for a minute; meanwhile those are busy", async () => {
   const domains = strangers(4);
   const sinks = await Promise.all(domains.map((_, n) => world.sinkAt(`127.1.2.${n + 1}`)));
