@@ -192,6 +192,8 @@ export class Conversation {
   #input = "";
   /** The lines of a reply that has more to come. */
   #reply = "";
+  /** More came behind the line that is being read, in the same read. */
+  #isMoreRead = false;
 
   #delivery: Delivery | null = null;
   #chained: Delivery | null = null;
@@ -590,9 +592,11 @@ export class Conversation {
   #onData(code: number, wire: string): void {
     const isWanted = this.#replies.includes(null);
     if (code === 354) {
-      if (isWanted) this.#depart();
       // the peer asks for a message without accepted recipients or sender: ours must not be sent
-      else this.#end(this.#garbled(wire));
+      if (!isWanted) this.#end(this.#garbled(wire));
+      // it answers a message that it cannot have: that stays here, and its answer delivers nothing
+      else if (this.#isMoreRead) this.#awaited = "dot";
+      else this.#depart();
     } else if (isRefused(code)) {
       const reply = this.#said("data", code, wire);
       if (code === 421) {
@@ -653,7 +657,7 @@ export class Conversation {
 
   #onDot(code: number, wire: string): void {
     if (code === 421 || this.#phase !== "dot" || !(isAccepted(code) || isRefused(code))) {
-      // about to close, or answered before the whole was there
+      // about to close, or answered before the whole had left
       this.#end(isRefused(code) ? this.#said(this.#phase, code, wire) : this.#garbled(wire));
       return;
     }
@@ -823,6 +827,7 @@ export class Conversation {
       const isCrLf = this.#input.charCodeAt(end - 1) === CR;
       const line = this.#input.slice(start, isCrLf ? end - 1 : end);
       start = end + 1;
+      this.#isMoreRead = start < this.#input.length;
       this.#readLine(line);
     }
     this.#input = this.#input.slice(start);

@@ -223,6 +223,36 @@ test("answers to questions that were not asked deliver nothing", async () => {
   expect(reply.code).not.toBe(250);
 });
 
+for (const [what, behind, expected] of [
+  ["an acceptance", "250 2.0.0 taken\r\n", { code: null, error: "GARBLED" }],
+  ["a refusal", "554 5.7.1 no\r\n", { code: 554, enhanced: "5.7.1" }],
+  ["a farewell", "421 4.3.2 closing\r\n", { code: 421 }],
+  ["the beginning of an acceptance", "25", { code: null, error: "GARBLED" }],
+] as const)
+  test.each(["PIPELINING", "8BITMIME"])(
+    `${what} that comes with the 354 is none of the message, which is not sent (%s)`,
+    async (extension) => {
+      let unheard = "?";
+      const reply = await sendTo(async (talk) => {
+        await talk.hello(extension);
+        for (const beginning of ["MAIL", "RCPT"]) {
+          await talk.hear(beginning);
+          talk.say("250 ok");
+        }
+        await talk.hear("DATA");
+        talk.mutter(`354 go on\r\n${behind}`);
+        if (behind === "25") {
+          await new Promise((resolve) => setImmediate(resolve));
+          talk.mutter("0 taken\r\n");
+        }
+        await talk.gone();
+        unheard = talk.unheard;
+      });
+      expect(reply).toMatchObject({ phase: "data", ...expected });
+      await expect.poll(() => unheard).toBe("");
+    },
+  );
+
 test("whatever a peer mutters, every recipient is answered exactly once", async () => {
   const saying = fc.constantFrom(
     "220 hi\r\n",
