@@ -8,6 +8,7 @@
  */
 
 import { isUtf8 } from "node:buffer";
+import { bytesOfBase64 } from "../message/base64.ts";
 import { textOfBytes } from "../message/charset.ts";
 import { decodeWords } from "../message/encodedwords.ts";
 
@@ -108,7 +109,7 @@ const NAME_CHARS_MAX = 76;
 export function bytesOf({ fields, body }: Pick<Part, "fields" | "body">, charsMax = body.length): Buffer {
   const encoding = wordOf(field(fields, "content-transfer-encoding"));
   const encoded = body.slice(0, charsMax);
-  if (encoding === "base64") return Buffer.from(encoded, "base64");
+  if (encoding === "base64") return bytesOfBase64(Buffer.from(encoded, "latin1"));
   return Buffer.from(encoding === "quoted-printable" ? unquoted(encoded) : encoded, "latin1");
 }
 

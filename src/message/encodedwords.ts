@@ -1,4 +1,5 @@
 /** Encoded words (RFC 2047) as anybody may have written them: linear time, nothing throws. */
+import { bytesOfBase64 } from "./base64.ts";
 import { textOfBytes } from "./charset.ts";
 
 /** More than any field that the API takes. */
@@ -23,7 +24,9 @@ export function decodeWords(text: string): string {
       decoded += between;
     } else if (continues.charset !== charset.toLowerCase()) close();
     open ??= { charset: charset.toLowerCase(), bytes: [] };
-    open.bytes.push(encoding.toLowerCase() === "b" ? Buffer.from(content, "base64") : bytesOfQ(content));
+    open.bytes.push(
+      encoding.toLowerCase() === "b" ? bytesOfBase64(Buffer.from(content, "latin1")) : bytesOfQ(content),
+    );
     at = index + word.length;
   }
   close();

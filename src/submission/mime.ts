@@ -7,6 +7,7 @@
  *
  * Refuses what cannot be written anew without breaking it: encrypted and signed parts.
  */
+import { bytesOfBase64 } from "../message/base64.ts";
 import { fieldsOf, type HeaderField, structured, valuesOf } from "./fields.ts";
 import { Malformed } from "./malformed.ts";
 
@@ -148,9 +149,9 @@ function nextBoundary(body: Buffer, line: Buffer, from: number): BoundaryPlace |
 
 const LF = 0x0a;
 
-/** What a part holds, decoded. Characters that cannot be are passed over, as RFC 2045 asks. */
+/** What a part holds, decoded. What cannot be is passed over, as RFC 2045 asks. */
 export function contentOf({ encoding, body }: Leaf): Buffer {
-  if (encoding === "base64") return Buffer.from(body.toString("latin1"), "base64");
+  if (encoding === "base64") return bytesOfBase64(body);
   return encoding === "quoted-printable" ? bytesOfQuotedPrintable(body) : body;
 }
 

@@ -14,6 +14,16 @@ function read(message: string | Buffer, envelope = ["one@example.net"]) {
   return readMail(bytes, envelope);
 }
 
+test("a file that was encoded piece by piece is there whole", () => {
+  const pieces = ["first ", "second, ", "third"];
+  const encoded = pieces.map((piece) => Buffer.from(piece).toString("base64")).join("\n");
+  const part = `Content-Type: application/pdf; name=a.pdf\nContent-Transfer-Encoding: base64\n\n${encoded}\n`;
+  const { files } = read(
+    `${HEAD}Content-Type: multipart/mixed; boundary=q\n\n--q\n\nHello\n--q\n${part}--q--\n`,
+  );
+  expect(files.map(({ bytes }) => String(bytes))).toEqual([pieces.join("")]);
+});
+
 describe("addresses", () => {
   test.each([
     ["a@x.example", ["a@x.example"]],
