@@ -121,15 +121,11 @@ function fatesIn(text: string): Fate[] {
 
 /** A group of fields about one recipient; null: it is about the message, or says nothing. */
 function fateIn(fields: Fields, reporter: string | null): Fate | null {
-  const recipient = addressIn(
-    field(fields, "original-recipient") ||
-      field(fields, "final-recipient") ||
-      field(fields, "x-actual-recipient"),
-  );
+  const final = addressIn(field(fields, "final-recipient"));
+  const recipient = recipientIn(fields, final);
   const stated = /\b([245]\.\d{1,3}\.\d{1,3})\b/.exec(field(fields, "status"))?.[1] ?? null;
   const action = actionOf(field(fields, "action"), stated);
   if (action === null || (recipient === null && !fields.has("status"))) return null;
-  const final = addressIn(field(fields, "final-recipient"));
   const diagnostic = clean(diagnosticIn(fields));
   const { code, status } = codesIn(diagnostic);
   const at = refusedAt([...fields.values()].flat().join("\n").slice(0, HEADER_TEXT_CHARS_MAX));
@@ -143,6 +139,18 @@ function fateIn(fields: Fields, reporter: string | null): Fate | null {
     text: diagnostic,
     remote: hostIn(field(fields, "remote-mta")) ?? reporter,
   };
+}
+
+/**
+ * Who was first written to. Some copy the parameter of RCPT as it came, in which `+` is `+2B` and `=` is `+3D`
+ * (RFC 3461, 4): unless the address that failed is spelt so too.
+ */
+function recipientIn(fields: Fields, final: string | null): string | null {
+  const original = field(fields, "original-recipient");
+  if (original === "")
+    return addressIn(field(fields, "final-recipient") || field(fields, "x-actual-recipient"));
+  const written = addressIn(original);
+  return written === final ? written : addressIn(original.replaceAll("+2B", "+").replaceAll("+3D", "="));
 }
 
 /**
@@ -321,14 +329,20 @@ export function addressIn(text: string): string | null {
   return ADDRESS.exec(type.toLowerCase() === "utf-8" ? unescaped(given) : given)?.[0].toLowerCase() ?? null;
 }
 
-/** RFC 6533, 3: 7-bit text shows other letters as `\x{F8}`. Escapes of ASCII characters stay as they are. */
+/**
+ * RFC 6533, 3: 7-bit text shows other letters as `\x{F8}`, and the three of ASCII that mean something in it.
+ * Escapes of others stay as they are.
+ */
 function unescaped(text: string): string {
   return text.replace(/\\x\{([0-9a-f]{2,6})\}/gi, (written, hex: string) => {
     const code = Number.parseInt(hex, 16);
-    const letter = code > 0x9f && code <= 0x10ffff ? String.fromCodePoint(code) : written;
+    const isLetter = (code > 0x9f && code <= 0x10ffff) || MEANINGFUL.includes(code);
+    const letter = isLetter ? String.fromCodePoint(code) : written;
     return letter.isWellFormed() ? letter : written;
   });
 }
+
+const MEANINGFUL: readonly number[] = [..."+=\\"].map((letter) => letter.charCodeAt(0));
 
 function isAddress(address: string | null): address is string {
   return address !== null && !/^redacted/.test(address);

@@ -91,10 +91,27 @@ test.each([
     "j\\x{110000}\\x{d800}@x.example",
   ],
   ["with an escape of what ends it", "utf-8; j\\x{3E}\\x{A}@x.example", "j\\x{3e}\\x{a}@x.example"],
+  ["with an escape of its plus sign", "utf-8; j\\x{2B}\\x{F8}@x.example", "j+ø@x.example"],
   ["of ASCII that looks like an escape", "rfc822; j\\x{F8}ran@x.example", "j\\x{f8}ran@x.example"],
 ])("an address %s is read", (_, given, recipient) => {
   const report = dsn({ recipient: "a@x.example" }).replace(/-Recipient: rfc822;.*/g, `-Recipient: ${given}`);
   expect(fatesOf(read(report))).toMatchObject([{ recipient, code: 550 }]);
+});
+
+test.each([
+  ["as in RCPT", "bob+2Btag+3D1@x.example", "", "bob+tag=1@x.example"],
+  ["as in RCPT, beside the one that failed", "bob+2Btag@x.example", "bob+tag@x.example", "bob+tag@x.example"],
+  ["with a tag that looks so, beside the same", "bob+2B@x.example", "bob+2B@x.example", "bob+2b@x.example"],
+  ["with another tag", "bob+2026@x.example", "", "bob+2026@x.example"],
+  ["with a tag in lower case", "bob+2b@x.example", "", "bob+2b@x.example"],
+])("an original recipient %s is read", (_, original, final, recipient) => {
+  const shown = final === "" ? "X-Nothing: here" : `Final-Recipient: rfc822;${final}`;
+  const report = dsn({ recipient: "a@x.example" })
+    .replace(/Final-Recipient: rfc822;.*/, shown)
+    .replace(/Original-Recipient: rfc822;.*/, `Original-Recipient: rfc822;${original}`);
+  const [fate] = fatesOf(read(report));
+  expect(fate).toMatchObject({ recipient, code: 550 });
+  expect(fate).not.toHaveProperty("behind");
 });
 
 test("a comment beside an encoding or a type is no part of it", () => {
