@@ -54,6 +54,7 @@ const ADMITTED_MS_MAX = 1_000;
 /** RFC 4954 */
 const GIVEN_UP = "*";
 const NO_LOGIN = fault("501 5.7.0 the login was canceled");
+const NO_BASE64 = fault("501 5.5.2 this is not base64");
 const NO_KEY = {
   status: 401,
   name: "invalid_api_key",
@@ -174,19 +175,22 @@ export class SubmissionService implements SmtpService {
   /** Any will do. */
   #user(line: string): SmtpAnswer {
     if (line === GIVEN_UP) return NO_LOGIN;
-    return asking("Password:", (line) => this.#key(line, base64(line)));
+    if (textIn(line) === null) return NO_BASE64;
+    return asking("Password:", (line) => this.#key(line, (password) => password));
   }
 
   /** `authorization NUL user NUL password`, of which the last counts. */
   #plain(line: string): Deferrable<SmtpAnswer> {
-    return this.#key(line, base64(line).split("\0")[2] ?? "");
+    return this.#key(line, (text) => text.split("\0")[2] ?? "");
   }
 
-  #key(line: string, key: string): Deferrable<SmtpAnswer> {
+  #key(line: string, keyIn: (text: string) => string): Deferrable<SmtpAnswer> {
     if (line === GIVEN_UP) return NO_LOGIN;
+    const text = textIn(line);
+    if (text === null) return NO_BASE64;
     const { remote, failures, door } = this.#parts;
     if (!failures.hasRoom(remote)) return last("421 4.7.0 too many logins failed, try again later");
-    const bearer = door.readKey(key);
+    const bearer = door.readKey(keyIn(text));
     return bearer ? this.#logIn(bearer) : this.#failed(NO_KEY);
   }
 
@@ -233,6 +237,10 @@ function asking(question: string, asks: NonNullable<SmtpAnswer["asks"]>): SmtpAn
   return { reply: `334 ${Buffer.from(question).toString("base64")}`, asks };
 }
 
-function base64(line: string): string {
-  return Buffer.from(line, "base64").toString("utf8");
+/** Of base64, with or without padding, which alone stands for nothing; null: it is no base64. */
+function textIn(line: string): string | null {
+  const letters = /^([a-z0-9+/]*)={0,2}$/i.exec(line.trim())?.[1];
+  return letters === undefined || letters.length % 4 === 1
+    ? null
+    : Buffer.from(letters, "base64").toString("utf8");
 }

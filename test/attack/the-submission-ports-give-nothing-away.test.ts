@@ -124,10 +124,12 @@ test("odd logins are refused, and nothing else is taken for one", async () => {
   expect(await client.say("AUTH LOGIN")).toBe("334 VXNlcm5hbWU6");
   expect(await client.say("*")).toMatch(/^501/);
   expect(await client.say("AUTH LOGIN")).toBe("334 VXNlcm5hbWU6");
-  expect(await client.say("MAIL FROM:<a@example.com>")).toBe("334 UGFzc3dvcmQ6");
+  expect(await client.say("MAIL FROM:<a@example.com>")).toBe("501 5.5.2 this is not base64");
+  expect(await client.say("AUTH LOGIN")).toBe("334 VXNlcm5hbWU6");
+  expect(await client.say("")).toBe("334 UGFzc3dvcmQ6");
   expect(await client.say("*")).toMatch(/^501/);
   expect(await client.say("AUTH PLAIN")).toMatch(/^334/);
-  expect(await client.say("%%%")).toMatch(/^535/);
+  expect(await client.say("%%%")).toBe("501 5.5.2 this is not base64");
   expect(await client.say(`AUTH PLAIN ${Buffer.from(KEY).toString("base64")}`)).toMatch(/^535/);
   expect(await client.say(plainLogin(KEY))).toMatch(/^235/);
   expect(await client.say(plainLogin(KEY))).toMatch(/^503/);
@@ -135,6 +137,20 @@ test("odd logins are refused, and nothing else is taken for one", async () => {
   await long.say("AUTH PLAIN");
   long.write("A".repeat(20_000));
   expect(await long.answer()).toMatch(/^500/);
+});
+
+test("an answer that is no base64 is told from a wrong key, and is no guess", async () => {
+  const { tlsPort } = await ports();
+  const odd = ["!!!", "A", "AAAAA", "AA=A", "====", KEY];
+  for (const answer of odd.flatMap((one) => [`AUTH PLAIN ${one}`, `AUTH LOGIN ${one}`])) {
+    const client = kept(await secured(tlsPort));
+    expect(await client.say(answer), answer).toBe("501 5.5.2 this is not base64");
+  }
+  const client = kept(await secured(tlsPort));
+  expect(await client.say("AUTH PLAIN =")).toMatch(/^535/);
+  expect(await client.say("AUTH LOGIN =")).toBe("334 UGFzc3dvcmQ6");
+  expect(await client.say("pr_live")).toMatch(/^501/);
+  expect(await client.say(plainLogin(KEY).replace(/=+$/, ""))).toMatch(/^235/);
 });
 
 test("a bare line end around a dot ends no message, and smuggles none in", async () => {
