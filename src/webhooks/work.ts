@@ -157,8 +157,9 @@ export class WebhookWorker {
     const { sql, tellOwners } = this.#parts;
     await tellOwners(now);
     await disableFailing(sql, {
-      failingBefore: new Date(now - DISABLE_AFTER_MS),
-      toldBefore: new Date(now - NOTICE_MS),
+      now,
+      failingMs: DISABLE_AFTER_MS,
+      noticeMs: NOTICE_MS,
       most: DISABLED_MAX,
     });
   }

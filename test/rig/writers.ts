@@ -704,7 +704,7 @@ export const WRITERS: readonly Writer[] = [
     return noteTold(sql, { ...aWebhook(rows), disabledFor: null }, mailId);
   }),
   writer("outbox/dispatch.ts disableFailing", ({ sql }, rows) =>
-    disableFailing(sql, { failingBefore: rows.date, toldBefore: rows.date, most: MOST }),
+    disableFailing(sql, { now: rows.now, failingMs: 0, noticeMs: 0, most: MOST }),
   ),
   writer("outbox/replay.ts replayEvent", ({ sql }, rows) => {
     const { id: subjectId } = anEmail(rows);

@@ -555,18 +555,23 @@ export async function noteTold(
 }
 
 /**
- * Disables endpoints that have failed since before a time, and whose owner had the e-mail about it by
- * another.
+ * Disables endpoints that have failed for so long, and whose owner has had the e-mail about it for so long.
+ * How one fares is known up to its last attempt only: while nothing is sent to it, it stays.
  */
 export async function disableFailing(
   sql: Sql,
-  { failingBefore, toldBefore, most }: { failingBefore: Date; toldBefore: Date; most: number },
+  { now, failingMs, noticeMs, most }: { now: number; failingMs: number; noticeMs: number; most: number },
 ): Promise<number> {
   const disabled = await sql`
     with lost as materialized (
       select w.workspace_id, w.id from webhook w
+      join workspace p on p.id = w.workspace_id and p.suspended_at is null
       join email e on e.workspace_id = w.workspace_id and e.id = w.told_by
-      where w.status = 'enabled' and w.failing_since <= ${failingBefore} and e.delivered_at <= ${toldBefore}
+      where w.status = 'enabled' and w.failing_since <= ${new Date(now - failingMs)}
+        and e.delivered_at <= ${new Date(now - noticeMs)}
+        and exists (select from webhook_attempt a where a.workspace_id = w.workspace_id
+          and a.webhook_id = w.id
+          and a.at >= greatest(w.failing_since + ${failingMs} * interval '1 ms', p.resumed_at))
       order by w.workspace_id, w.id limit ${most} for update of w skip locked
     )
     update webhook w set status = 'disabled', disabled_for = 'failing' from lost l

@@ -33,7 +33,10 @@ export async function suspendWorkspace(
   });
 }
 
-/** What waits for a cap is looked at with the keeper's next tick, and so is what was held. */
+/**
+ * What waits for a cap is looked at with the keeper's next tick, and so is what was held. Endpoints of webhooks
+ * were sent nothing meanwhile: that time is none in which they failed.
+ */
 export async function resumeWorkspace(
   sql: Sql,
   id: string,
@@ -43,6 +46,9 @@ export async function resumeWorkspace(
   return sql.begin(async (tx) => {
     await lockLedger(tx, id);
     await tx`update ledger set next_release_at = ${now} where workspace_id = ${id} and waiting + waiting_bulk > 0`;
+    const [held] = await typed(tx, pick(suspendedRow, "suspendedAt"))`
+      select suspended_at as "suspendedAt" from workspace where id = ${id} for no key update`;
+    if (held?.suspendedAt) await leaveOutOfFailing(tx, id, held.suspendedAt, now);
     const [row] = await typed(tx, suspendedRow)`
       update workspace set resumed_at = case when suspended_at is null then resumed_at else ${now} end,
         resumed_for = case when suspended_at is null then resumed_for else ${reason} end,
@@ -50,6 +56,17 @@ export async function resumeWorkspace(
       where id = ${id} returning handle, version::int, suspended_at as "suspendedAt"`;
     return row ?? null;
   });
+}
+
+function leaveOutOfFailing(tx: Tx, workspaceId: string, from: Date, to: Date) {
+  return tx`
+    with failing as materialized (
+      select workspace_id, id from webhook where workspace_id = ${workspaceId} and failing_since is not null
+      order by workspace_id, id for update
+    )
+    update webhook w set failing_since = w.failing_since
+      + greatest(interval '0', ${to}::timestamptz - greatest(w.failing_since, ${from}::timestamptz))
+    from failing f where w.workspace_id = f.workspace_id and w.id = f.id`;
 }
 
 async function lockLedger(tx: Tx, workspaceId: string): Promise<void> {
