@@ -145,7 +145,7 @@ export class EndpointSender {
     this.#parts = parts;
     this.#held = held;
     this.#main = new Stream(held.cursor);
-    this.#replay = held.replay && new Stream(held.replay.cursor, held.replay);
+    this.#replay = held.replay && this.#replayOf(held.replay);
     this.#failures = held.failures;
     this.#failingSince = held.failures > 0 ? parts.now() : null;
     this.#retryAt = held.retryAt?.getTime() ?? null;
@@ -194,15 +194,31 @@ export class EndpointSender {
     return Math.max(0, Math.min(most - this.#inHand.size - this.#attempts.length, fitting));
   }
 
-  /** Of the log: its present, and a range that was asked for again. */
+  /** Of the log: its present, and a range of its past that was asked for again. */
   get spans(): { stream: Stream; most: number }[] {
     if (this.room === 0) return [];
-    if (this.#replay === null) return [{ stream: this.#main, most: this.room }];
+    const replay = this.#replay;
+    if (replay === null || !this.#mayReplay(replay)) return [{ stream: this.#main, most: this.room }];
     const half = Math.ceil(this.room / 2);
     return [
       { stream: this.#main, most: half },
-      { stream: this.#replay, most: half },
+      { stream: replay, most: half },
     ];
+  }
+
+  /**
+   * A range may reach beyond what has been read of the present. What lies there is told in its turn, and not
+   * before. By our own count: the cursor in the record is behind it, and what was told since is asked for too.
+   */
+  #replayOf(asked: NonNullable<HeldWebhook["replay"]>): Stream {
+    const replay = new Stream(asked.cursor, { ...asked, last: Math.min(asked.last, this.#main.readTo) });
+    this.#isDirty ||= replay.isOver;
+    return replay;
+  }
+
+  /** What is being told for the first time comes before what is told again. */
+  #mayReplay(replay: Stream): boolean {
+    return !replay.isOver && this.#main.cursor >= (replay.last as number);
   }
 
   /** The endpoint as it is now in the record. */
@@ -215,7 +231,7 @@ export class EndpointSender {
       this.#replay?.replayId !== held.replay.id &&
       (this.#replay === null || this.#replay.isOver)
     )
-      this.#replay = new Stream(held.replay.cursor, held.replay);
+      this.#replay = this.#replayOf(held.replay);
     if (!held.secrets.equals(before.secrets))
       this.#signatures = new Signatures(this.#parts.sealer.open(held, held.secrets));
     if (held.updatedAt.getTime() === before.updatedAt.getTime()) return;

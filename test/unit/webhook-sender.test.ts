@@ -8,6 +8,7 @@ import { EndpointSender, type Stream } from "../../src/webhooks/sender.ts";
 import { openReceiver, type Receiver } from "../rig/hookreceiver.ts";
 
 const RULES = egressRules([{ address: "127.0.0.0", prefix: 8 }]);
+const SEALER = new SecretSealer("a secret of this test, long enough");
 const NO_DNS = { resolve4: () => Promise.reject(), resolve6: () => Promise.reject() } as never;
 
 let receiver: Receiver;
@@ -24,16 +25,23 @@ afterAll(async () => {
 });
 
 function senderTo(receiver: Receiver, replay: HeldWebhook["replay"] = null): EndpointSender {
+  return senderOf(heldFor(receiver, replay));
+}
+
+/** An endpoint that was told ten events. */
+function heldFor(receiver: Receiver, replay: HeldWebhook["replay"] = null): HeldWebhook {
   const key = { workspaceId: newId(0), id: newId(0) };
-  const sealer = new SecretSealer("a secret of this test, long enough");
-  const held: HeldWebhook = {
+  return {
     ...key,
     endpoint: receiver.url(),
-    secrets: sealer.seal(key, [{ secret: newSecret(), until: null }]),
+    secrets: SEALER.seal(key, [{ secret: newSecret(), until: null }]),
     ...{ events: null, cursor: 10, failures: 0, retryAt: null, updatedAt: new Date(0), isOpen: true, replay },
   };
+}
+
+function senderOf(held: HeldWebhook): EndpointSender {
   const sender = new EndpointSender(held, {
-    ...{ sealer, rules: RULES, dns: NO_DNS },
+    ...{ sealer: SEALER, rules: RULES, dns: NO_DNS },
     ...{ now: () => Date.now(), random: () => 0, onChange: () => {} },
   });
   senders.push(sender);
@@ -74,6 +82,45 @@ test("what waits behind an event that has no row gets none either: nothing would
   open[0]?.end("ok");
   await expect.poll(() => sender.isSending).toBe(false);
   expect(sender.report()).toMatchObject({ rows: [], freed: [], progress: { cursor: 10 } });
+});
+
+test("a replay goes as far as the endpoint was told, and what lies beyond is told in its turn", async () => {
+  const replay = { id: newId(0), cursor: 7, last: 20 };
+  const held = heldFor(receiver);
+  const open = answers();
+  expect(senderOf({ ...held, replay }).spans.map(({ stream }) => stream.last)).toEqual([null, 10]);
+  const sender = senderOf(held);
+  const [main] = sender.spans.map(({ stream }) => stream) as [Stream];
+  const subject = newId(0);
+  sender.takeSpan(main, [eventOf(newId(1), 11), eventOf(subject, 12)], 12, 0);
+  await expect.poll(() => open).toHaveLength(2);
+  open[0]?.end("ok");
+  await expect.poll(() => sender.inHand).toBe(1);
+  // told a moment ago, and not written down
+  sender.follow({ ...held, replay });
+  // what is being told for the first time is not overtaken by what was told of the same e-mail before
+  expect(sender.spans.map(({ stream }) => stream)).toEqual([main]);
+  open[1]?.end("ok");
+  await expect.poll(() => sender.inHand).toBe(0);
+  const [, replayed] = sender.spans.map(({ stream }) => stream) as [Stream, Stream];
+  expect(replayed).toMatchObject({ readTo: 7, last: 12 });
+  sender.takeSpan(main, [eventOf(subject, 13)], 13, 0);
+  expect(sender.spans.map(({ stream }) => stream)).toEqual([main, replayed]);
+  await expect.poll(() => open).toHaveLength(3);
+  open[2]?.end("ok");
+});
+
+test("a replay of nothing that the endpoint was told is over at once", () => {
+  const replay = { id: newId(0), cursor: 10, last: 20 };
+  const held = heldFor(receiver);
+  const sender = senderOf({ ...held, replay });
+  expect(sender.spans).toHaveLength(1);
+  expect(sender.hasNews).toBe(true);
+  expect(sender.report()?.progress).toMatchObject({ cursor: 10, replay: { id: replay.id, isOver: true } });
+  expect(sender.report()).toBe(null);
+  const next = { id: newId(0), cursor: 30, last: 40 };
+  sender.follow({ ...held, replay: next });
+  expect(sender.report()?.progress).toMatchObject({ cursor: 10, replay: { id: next.id, isOver: true } });
 });
 
 test("of one e-mail, what follows an event with a row has one too, which the first lets go", async () => {
