@@ -13,18 +13,6 @@ export type Clock = {
   given(): number;
 };
 
-/** By both clocks: the steady one stands still while a machine sleeps, the other one may be set. */
-export type Moment = { readonly steadyMs: number; readonly wallMs: number };
-
-export function thisMoment(): Moment {
-  return { steadyMs: performance.now(), wallMs: Date.now() };
-}
-
-/** The most that may have passed. */
-export function sinceMs({ steadyMs, wallMs }: Moment): number {
-  return Math.max(performance.now() - steadyMs, Date.now() - wallMs);
-}
-
 /**
  * Calls `late` in so many ms, unless what this hands back is called before. What has arrived by then is read
  * first: a process that was held up finds an answer and the end of its time at once. Whoever answers may have

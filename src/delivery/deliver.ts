@@ -10,7 +10,7 @@
 import { randomUUID } from "node:crypto";
 import { type Mailbox, parseMailbox } from "../address.ts";
 import { messageOf } from "../caught.ts";
-import { atMost, type Clock, thisMoment } from "../clock.ts";
+import { atMost, type Clock } from "../clock.ts";
 import { contentOf, type People, readPeople } from "../content.ts";
 import type { Owners } from "../domain/owners.ts";
 import type { Signer } from "../domain/signer.ts";
@@ -209,7 +209,7 @@ export class Deliverer {
       return null;
     }
     const bag: HeldBag = { workspaceId, id, generation, token: randomUUID() };
-    const claimedAt = thisMoment();
+    const claimedAt = leases.moment();
     const asked = clock.now();
     const claim = await claimBag(sql, bag, clock.given());
     if (!claim) {

@@ -51,8 +51,11 @@ const DESTINATIONS_MAX = 10_000;
 /** A queue is slow when its first mail has waited this long. The length of a fast queue is not limited. */
 const SLOW_MS = 2_000;
 const ROOM_EVERY_MS = 100;
-/** How long a connection is silent before others may have it, and how long where that could repeat a mail. */
-const SILENT_MS = 2_000;
+/**
+ * How long a connection is silent before others may have it, and how long where that could repeat a mail.
+ * Receivers that greet strangers late, to be rid of them, take 5 or 6 s.
+ */
+const SILENT_MS = 7_000;
 const SILENT_VERDICT_MS = 60_000;
 /** How long a mail waits for DNS when many already wait. */
 const CROWDED_DNS_MS_MAX = 1_000;

@@ -6,30 +6,35 @@
  * A clock that is set forward stops mail until the next renewal, as a machine that slept looks the same.
  */
 
-import { type Moment, sinceMs, thisMoment } from "../clock.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { FRESH_SECONDS, type HeldBag, renewLeases } from "../record/mail/bagleases.ts";
 
 const RENEW_EVERY_MS = 3_000;
 const FRESH_MS_MAX = FRESH_SECONDS * 1_000;
 
+/** By both clocks: the steady one stands still while a machine sleeps, the other one may be set. */
+export type LeaseMoment = { readonly steadyMs: number; readonly wallMs: number };
+
 /** `isEnding`: all of the bag is noted, and its row goes with the next write. */
-type HeldLease = { bag: HeldBag; renewedAt: Moment; isSuspended: boolean; isEnding: boolean };
+type HeldLease = { bag: HeldBag; renewedAt: LeaseMoment; isSuspended: boolean; isEnding: boolean };
 
 export class Leases {
   readonly #sql: Sql;
+  /** The wall clock of this machine. */
+  readonly #wall: () => number;
   readonly #onFault: (error: unknown) => void;
   readonly #held = new Map<string, HeldLease>();
   readonly #timer: NodeJS.Timeout;
 
-  constructor(sql: Sql, onFault: (error: unknown) => void) {
+  constructor(sql: Sql, wall: () => number, onFault: (error: unknown) => void) {
     this.#sql = sql;
+    this.#wall = wall;
     this.#onFault = onFault;
     this.#timer = setInterval(() => this.#renew().catch(onFault), RENEW_EVERY_MS);
   }
 
   /** `claimedAt`: when the claim was asked for, since the lease counts from some time after it. */
-  hold(bag: HeldBag, claimedAt: Moment): void {
+  hold(bag: HeldBag, claimedAt: LeaseMoment): void {
     this.#held.set(bag.token, { bag, renewedAt: claimedAt, isSuspended: false, isEnding: false });
   }
 
@@ -50,7 +55,16 @@ export class Leases {
 
   isFresh(bag: HeldBag): boolean {
     const held = this.#held.get(bag.token);
-    return held !== undefined && !held.isSuspended && sinceMs(held.renewedAt) < FRESH_MS_MAX;
+    return held !== undefined && !held.isSuspended && this.#sinceMs(held.renewedAt) < FRESH_MS_MAX;
+  }
+
+  moment(): LeaseMoment {
+    return { steadyMs: performance.now(), wallMs: this.#wall() };
+  }
+
+  /** The most that may have passed. */
+  #sinceMs({ steadyMs, wallMs }: LeaseMoment): number {
+    return Math.max(performance.now() - steadyMs, this.#wall() - wallMs);
   }
 
   get count(): number {
@@ -67,7 +81,7 @@ export class Leases {
 
   async #renew(): Promise<void> {
     if (this.#held.size === 0) return;
-    const askedAt = thisMoment();
+    const askedAt = this.moment();
     const bags = this.all();
     const kept = await renewLeases(this.#sql, bags);
     let lost = 0;

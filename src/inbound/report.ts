@@ -142,8 +142,8 @@ function fateIn(fields: Fields, reporter: string | null): Fate | null {
 }
 
 /**
- * Who was first written to. Some copy the parameter of RCPT as it came, in which `+` is `+2B` and `=` is `+3D`
- * (RFC 3461, 4): unless the address that failed is spelt so too.
+ * Who was first written to. Some copy the parameter of RCPT as it came, in which `+` is `+2B` and `=` is
+ * `+3D` (RFC 3461, 4): unless the address that failed is spelt so too.
  */
 function recipientIn(fields: Fields, final: string | null): string | null {
   const original = field(fields, "original-recipient");

@@ -78,7 +78,10 @@ export class RecordClock implements Clock {
     return Math.abs(aheadMs) > SKEW_MS_MAX ? apart(aheadMs, "Postgres") : null;
   }
 
-  /** Keeps up with Postgres, which is asked only if nothing was heard of it; tells when the wall clock goes wrong, and when it is right again (null). */
+  /**
+   * Keeps up with Postgres, which is asked only if nothing was heard of it; tells when the wall clock goes
+   * wrong, and when it is right again (null).
+   */
   follow(onFault: (fault: string | null) => void): () => void {
     let isFaulty = false;
     let isMeasuring = false;

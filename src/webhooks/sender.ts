@@ -208,7 +208,8 @@ export class EndpointSender {
 
   /**
    * A range may reach beyond what has been read of the present. What lies there is told in its turn, and not
-   * before. By our own count: the cursor in the record is behind it, and what was told since is asked for too.
+   * before. By our own count: the cursor in the record is behind it, and what was told since is asked for
+   * too.
    */
   #replayOf(asked: NonNullable<HeldWebhook["replay"]>): Stream {
     const replay = new Stream(asked.cursor, { ...asked, last: Math.min(asked.last, this.#main.readTo) });

@@ -4,7 +4,6 @@
  */
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { thisMoment } from "../../src/clock.ts";
 import { Leases } from "../../src/delivery/leases.ts";
 import { connectRecord, type Sql } from "../../src/record/db/connect.ts";
 import type { HeldBag } from "../../src/record/mail/bagleases.ts";
@@ -16,7 +15,7 @@ const faults: string[] = [];
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   sql = connectRecord(services().databaseUrl, "leases", 20_000);
-  leases = new Leases(sql, (error) => void faults.push(String(error)));
+  leases = new Leases(sql, Date.now, (error) => void faults.push(String(error)));
 });
 afterEach(async () => {
   leases.close();
@@ -32,7 +31,7 @@ function gone(): HeldBag {
 
 test("one that ends is silent, one that does not is told", async () => {
   const [ending, lost] = [gone(), gone()];
-  for (const bag of [ending, lost]) leases.hold(bag, thisMoment());
+  for (const bag of [ending, lost]) leases.hold(bag, leases.moment());
   leases.end(ending);
   await vi.advanceTimersByTimeAsync(3_000);
   await expect.poll(() => leases.count).toBe(0);

@@ -204,7 +204,7 @@ test.each(Object.entries(TARPITS))(
     const under = world.courier({ conversationsMax: 8, isTimeStill: true });
     const stuck = domains.map((domain) => under.send(`one@${domain}`));
     await expect.poll(() => tarpits.every(({ talks }) => talks[0]?.heard.length === heard)).toBe(true);
-    under.pass(2_000);
+    under.pass(7_000);
     const more = domains.map((domain) => under.send(`two@${domain}`));
     expect(inShort(await under.send("one@a.test"))).toEqual(["dot 250"]);
     expect(under.direct.figures.conversations).toBeGreaterThanOrEqual(7);
@@ -251,7 +251,7 @@ test("a receiver that answers each line in time, but many of them, keeps no conn
   );
   for (let n = 0; n < 6; n++) {
     await steps.step(8);
-    under.pass(1_900);
+    under.pass(6_000);
   }
   expect(inShort(await under.send("one@a.test"))).toEqual(["dot 250"]);
   expect(sink.ledger.mails).toHaveLength(1);
@@ -299,7 +299,7 @@ test("mails on silent connections are at most half of those in progress, also wh
     ends.push(...inShort(await under.send(`one@${domain}`)));
   });
   await expect.poll(() => tarpits.every(({ talks }) => talks[0]?.heard.length === heard)).toBe(true);
-  under.pass(2_000);
+  under.pass(7_000);
   await expect.poll(() => ends).toEqual(Array(4).fill("mail TIMEOUT"));
   await under.direct.close(0);
   await Promise.all(stuck);

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { thisMoment } from "../../src/clock.ts";
 import { Leases } from "../../src/delivery/leases.ts";
 import type { Sql } from "../../src/record/db/connect.ts";
 import type { HeldBag } from "../../src/record/mail/bagleases.ts";
@@ -9,8 +8,12 @@ const BAG: HeldBag = { workspaceId: "w", id: "b", generation: 0, token: "t" };
 let leases: Leases;
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["Date", "performance", "setInterval", "clearInterval"] });
-  leases = new Leases(null as unknown as Sql, () => {});
-  leases.hold(BAG, thisMoment());
+  leases = new Leases(
+    null as unknown as Sql,
+    () => Date.now(),
+    () => {},
+  );
+  leases.hold(BAG, leases.moment());
 });
 afterEach(() => {
   leases.close();

@@ -86,7 +86,7 @@ export async function startDeliverRole({
         : new ReturnPaths({ sql, key: new ReturnPathKey(serverSecret), domain: config.bounceDomain }),
     figures,
     settler,
-    leases: new Leases(stores.sql("leases"), onFault),
+    leases: new Leases(stores.sql("leases"), () => Date.now(), onFault),
     clock,
     retrySchedule: config.retrySchedule,
     lifetimeMs: config.emailLifetimeHours * 3_600_000,

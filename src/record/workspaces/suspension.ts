@@ -34,8 +34,8 @@ export async function suspendWorkspace(
 }
 
 /**
- * What waits for a cap is looked at with the keeper's next tick, and so is what was held. Endpoints of webhooks
- * were sent nothing meanwhile: that time is none in which they failed.
+ * What waits for a cap is looked at with the keeper's next tick, and so is what was held. Endpoints of
+ * webhooks were sent nothing meanwhile: that time is none in which they failed.
  */
 export async function resumeWorkspace(
   sql: Sql,
