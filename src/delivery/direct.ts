@@ -57,6 +57,8 @@ const ROOM_EVERY_MS = 100;
  */
 const SILENT_MS = 7_000;
 const SILENT_VERDICT_MS = 60_000;
+/** So that nothing else waits for long. */
+const GIVEN_UP_AT_ONCE = 50;
 /** How long a mail waits for DNS when many already wait. */
 const CROWDED_DNS_MS_MAX = 1_000;
 /** Longer than a destination may be down. */
@@ -477,7 +479,7 @@ function giveWay(silent: readonly SilentConnection[], count: number): void {
   const given = silent
     .filter(({ awaitsVerdict, silentMs }) => !awaitsVerdict || silentMs >= SILENT_VERDICT_MS)
     .sort(byRightToStay)
-    .slice(0, count);
+    .slice(0, Math.min(count, GIVEN_UP_AT_ONCE));
   for (const one of given) one.destination.giveWay(one);
 }
 

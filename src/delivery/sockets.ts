@@ -14,6 +14,9 @@ export type Claimant = {
   wake(): void;
 };
 
+/** In one turn of the event loop: each opens a connection. */
+const CALLED_AT_ONCE = 20;
+
 export class Sockets {
   readonly max: number;
   /** How many destinations have mail. */
@@ -89,7 +92,8 @@ export class Sockets {
     this.#isCallingSoon = true;
     setImmediate(() => {
       this.#isCallingSoon = false;
-      for (let left = Math.min(this.#free, this.#inLine); left > 0; left--) this.#callNext();
+      for (let left = Math.min(this.#free, this.#inLine, CALLED_AT_ONCE); left > 0; left--) this.#callNext();
+      if (this.#free > 0 && this.#inLine > 0) this.#callSoon();
     });
   }
 
