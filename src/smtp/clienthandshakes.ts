@@ -1,7 +1,8 @@
 /**
  * Handshakes of TLS as a client. Each checks signatures as soon as the bytes for it are there, which takes up
  * to 7 ms, and the other side chooses when they come. So few are read at once: each of the others gets its
- * turn, and who has had one comes after those who wait. From then on a connection is read like any other.
+ * turn, and who has had one comes after those who wait. From then on a connection is read like any other:
+ * with `ConnectionInTurns`, each mail over it would cost 110 us more.
  */
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";

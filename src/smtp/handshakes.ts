@@ -2,7 +2,8 @@
  * Handshakes of TLS as a server. Each signs with the key of the certificate as soon as the bytes for it are
  * there, which takes up to 7 ms. So few of one address are under way at once. The first few of all go the
  * short way: TLS reads from the socket itself. What comes for the others is handed to TLS in turns, and goes
- * through JavaScript for as long as the connection lasts. Of them, one that has not begun takes no place.
+ * through JavaScript for as long as the connection lasts. Of them, one that has not begun takes no place;
+ * in the turns of a client (`clienthandshakes.ts`) each would take one, and here they may be thousands.
  */
 import { constants } from "node:crypto";
 import type { Socket } from "node:net";

@@ -1,6 +1,7 @@
 /**
  * What Postgres answers is parsed in turns. Node reads up to 2 MB of a socket in one turn of the event loop,
- * and the client parses what comes as it comes: 130 ms of work where it is lists in lists.
+ * and the client parses what comes as it comes: 130 ms of work where it is lists in lists. With
+ * `ConnectionInTurns` every short answer would pay for the few long ones.
  */
 import { connect, type NetConnectOpts, type Socket } from "node:net";
 import { turnIfLate } from "../../turn.ts";
