@@ -9,6 +9,7 @@ import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
+import { counted } from "../capacity/report/words.ts";
 import { codeOf, messageOf } from "../caught.ts";
 import { ConfigError } from "../config.ts";
 import { postgresTrouble } from "../process/unreachable.ts";
@@ -29,7 +30,7 @@ export async function writeBackup(file: string, options: OutputOptions): Promise
   const url = databaseUrl();
   if (file === STANDARD) {
     const { rows, tables } = await told(url, () => write(url, process.stdout, "stdout"));
-    complain(`Wrote ${rows} rows of ${tables} tables.`);
+    complain(`Wrote ${rowsOf({ rows, tables })}.`);
     return;
   }
   expectReplaceable(file);
@@ -44,11 +45,11 @@ export async function writeBackup(file: string, options: OutputOptions): Promise
     }),
   );
   const { size: bytes } = await stat(file);
-  say(
-    options,
-    { file, bytes, ...summary },
-    `Wrote ${summary.rows} rows of ${summary.tables} tables to ${file}.`,
-  );
+  say(options, { file, bytes, ...summary }, `Wrote ${rowsOf(summary)} to ${file}.`);
+}
+
+function rowsOf({ rows, tables }: { rows: number; tables: number }): string {
+  return `${counted(rows, "row")} of ${counted(tables, "table")}`;
 }
 
 /** Before all the work: at its end nothing but a file can be replaced. */
@@ -119,7 +120,7 @@ export async function restoreBackup(file: string, options: OutputOptions): Promi
       const now = await clockTime(sql);
       return restore(url, sql, opened(file), now);
     });
-    const text = `Restored ${summary.rows} rows of ${summary.tables} tables. Run \`postrider migrate\`, then start the processes.`;
+    const text = `Restored ${rowsOf(summary)}. Run \`postrider migrate\`, then start the processes.`;
     say(options, { file, ...summary }, text);
   } finally {
     await sql.end({ timeout: 1 });

@@ -129,7 +129,7 @@ function linesOf(shown: ShownCaps, reports: string): string[] {
     ),
     `level: ${level}${only_transactional ? "; only transactional mail is sent" : ""}`,
     ...held.map(({ says }) => `held back: ${says}`),
-    `waiting: ${waiting.transactional} transactional, ${waiting.automation} of automations`,
+    `waiting: ${sayCount(waiting.transactional)} transactional, ${sayCount(waiting.automation)} of automations`,
     `override: ${override ? overrideText(override) : "none"}`,
     `bounces and complaints after delivery: ${reports}`,
     ...(unknown.length > 0

@@ -5,6 +5,7 @@ import { readFileSync, statSync } from "node:fs";
 import { Readable } from "node:stream";
 import { csvRecords } from "../audience/csv.ts";
 import { parseJson } from "../capacity/policyfile.ts";
+import { counted, sayCount } from "../capacity/report/words.ts";
 import { messageOf } from "../caught.ts";
 import { DAY_MS } from "../clock.ts";
 import { COUNTS_KEPT_DAYS } from "../record/workspaces/caps.ts";
@@ -52,15 +53,15 @@ export async function importEvidence({ sql, clock }: Context, file: string, opti
   const words = [
     rows.length === 0
       ? "Nothing was imported."
-      : `${sayRows(rows.length)} imported; caps are judged by ${rows.length === 1 ? "it" : "them"} from the keeper's next look on.`,
+      : `${counted(rows.length, "row was", "rows were")} imported; caps are judged by ${rows.length === 1 ? "it" : "them"} from the keeper's next look on.`,
     ...(unweighted.length > 0
       ? [
-          `In ${unweighted.length} of them a rate is without \`delivered\`: if it is high it stops growth, but complaints stay unknown.`,
+          `In ${sayCount(unweighted.length)} of them a rate is without \`delivered\`: if it is high it stops growth, but complaints stay unknown.`,
         ]
       : []),
     ...(unknown.length > 0
       ? [
-          `${sayRows(skipped)} skipped, since no workspace has verified ${unknown.slice(0, 5).join(", ")}${unknown.length > 5 ? ", and others" : ""}.`,
+          `${counted(skipped, "row was", "rows were")} skipped, since no workspace has verified ${unknown.slice(0, 5).join(", ")}${unknown.length > 5 ? ", and others" : ""}.`,
         ]
       : []),
   ];
@@ -74,7 +75,9 @@ async function rowsOf(file: string): Promise<ImportedRow[]> {
   const rows = text.trimStart().startsWith("[") ? jsonRows(file, text) : await csvRows(file, text);
   if (rows.length === 0) throw new CommandError(`${file} has no rows. Nothing was imported.`);
   if (rows.length > ROWS_MAX)
-    throw new CommandError(`${file} has ${rows.length} rows; at most ${ROWS_MAX} are taken.`);
+    throw new CommandError(
+      `${file} has ${sayCount(rows.length)} rows; at most ${sayCount(ROWS_MAX)} are taken.`,
+    );
   return rows;
 }
 
@@ -154,11 +157,6 @@ function refuseRepeated(given: readonly ImportedRow[], days: readonly ImportedDa
       );
     places.set(key, place);
   }
-}
-
-/** `1 row was`, `7 rows were` */
-function sayRows(count: number): string {
-  return count === 1 ? "1 row was" : `${count} rows were`;
 }
 
 function columnOf(place: string, name: string): Column {

@@ -9,7 +9,7 @@ import { type Policy, policyVersion } from "../capacity/policy.ts";
 import { readPolicy } from "../capacity/policyfile.ts";
 import { addTotals, type CapTotals, type Replay, type ReplayedDay } from "../capacity/replay.ts";
 import { REPLAYED_DAYS_MAX, replayWorkspace } from "../capacity/replayed.ts";
-import { sayCount } from "../capacity/report/words.ts";
+import { counted, sayCount } from "../capacity/report/words.ts";
 import { shadowInForce } from "../capacity/shadow.ts";
 import { messageOf } from "../caught.ts";
 import { DAY_MS } from "../clock.ts";
@@ -181,10 +181,6 @@ const WAITS: ReadonlySet<keyof CapTotals> = new Set(["delayed", "waiting_hours"]
 /** Nobody knows when its mail came, so that under the very same policy other mail would wait. */
 function isCoarse({ resolution, actual, used }: ReplayedDay): boolean {
   return resolution === "1 hour" && actual + used > 0;
-}
-
-function counted(count: number, what: string, several = `${what}s`): string {
-  return `${sayCount(count)} ${count === 1 ? what : several}`;
 }
 
 function daysTable({ days }: Replay): string {

@@ -25,6 +25,7 @@ import {
   type Skipped,
 } from "../audience/import.ts";
 import { addressHasher } from "../audience/links.ts";
+import { sayCount } from "../capacity/report/words.ts";
 import { codeOf, messageOf, syscallOf } from "../caught.ts";
 import { type Audience, findAudienceAnywhere } from "../record/contacts/audiences.ts";
 import { contactCommit } from "../record/contacts/commit.ts";
@@ -134,7 +135,9 @@ export async function importFile(context: Context, file: string, options: Import
     mark.clear();
     bar.end();
     const resumed = before ? ` (continued at line ${line})` : "";
-    print(`${last.imported} imported, ${last.skipped} skipped${resumed}.${skips.where()}`);
+    print(
+      `${sayCount(last.imported)} imported, ${sayCount(last.skipped)} skipped${resumed}.${skips.where()}`,
+    );
   } finally {
     await skips.flush();
     await commit.close();

@@ -1,5 +1,6 @@
 /** `postrider queue`: what is on its way and what is stuck, and what to do about it, by destination. */
 import { parseMailbox } from "../address.ts";
+import { counted } from "../capacity/report/words.ts";
 import { atMost } from "../clock.ts";
 import { readFigures, type SendingDomain, sendingNow } from "../delivery/figures.ts";
 import {
@@ -83,7 +84,7 @@ export async function retry(
   const destination = named === undefined ? null : await readDestination(context, named);
   const chosen = { workspaceId: options.workspace ?? null, destination };
   const count = await retryDeferred(sql, chosen, new Date(clock.now()));
-  say(options, { retried: count }, `${count} e-mails are due now.`);
+  say(options, { retried: count }, `${counted(count, "e-mail is", "e-mails are")} due now.`);
 }
 
 export async function bounce(context: Context, text: string, options: BounceOptions): Promise<void> {
@@ -94,7 +95,7 @@ export async function bounce(context: Context, text: string, options: BounceOpti
       `This ends all deferred e-mails to ${destination}, of all workspaces, and cannot be undone. Add --yes to do it.`,
     );
   const count = await bounceDeferred(sql, destination, options.reason, new Date(clock.now()));
-  say(options, { bounced: count }, `${count} e-mails are bounced.`);
+  say(options, { bounced: count }, `${counted(count, "e-mail is", "e-mails are")} bounced.`);
 }
 
 export async function shards(
@@ -123,7 +124,7 @@ export async function cancel(context: Context, options: CancelOptions): Promise<
   const destination = domain === undefined ? null : await readDestination(context, domain);
   const now = new Date(context.clock.now());
   const count = await cancelDeferred(context.sql, workspace, destination, now);
-  say(options, { canceled: count }, `${count} e-mails are canceled.`);
+  say(options, { canceled: count }, `${counted(count, "e-mail is", "e-mails are")} canceled.`);
 }
 
 /** A name without a dot is a provider's. */

@@ -4,6 +4,7 @@ import { createReadStream } from "node:fs";
 import { identity, parseMailbox } from "../address.ts";
 import { csvLine, csvRecords } from "../audience/csv.ts";
 import { addressHasher } from "../audience/links.ts";
+import { sayCount } from "../capacity/report/words.ts";
 import { isUuid } from "../ids.ts";
 import {
   listSuppressions,
@@ -96,8 +97,9 @@ export async function importFile(context: Context, file: string, options: Suppre
       `Nothing is suppressed: no row of ${file} can be read. A row is an e-mail address, and if you like a reason, evidence and a scope, with commas between them.`,
     );
   const which = skippedRows.join(", ") + (counts.skipped > skippedRows.length ? ", ..." : "");
-  const skipped = counts.skipped === 0 ? "none skipped" : `${counts.skipped} skipped: rows ${which}`;
-  say(options, counts, `${counts.suppressed} suppressed, ${skipped}.`);
+  const skipped =
+    counts.skipped === 0 ? "none skipped" : `${sayCount(counts.skipped)} skipped: rows ${which}`;
+  say(options, counts, `${sayCount(counts.suppressed)} suppressed, ${skipped}.`);
 }
 
 export async function exportAll({ sql }: Context, { workspace, json }: SuppressionOf): Promise<void> {

@@ -1,4 +1,5 @@
 /** `postrider usage`: what a workspace has used of its quota and its caps, and what waits. */
+import { sayCount } from "../capacity/report/words.ts";
 import { readAccount } from "../record/workspaces/ledgers.ts";
 import { advance, sum } from "../rules/ledger.ts";
 import type { Context } from "./context.ts";
@@ -19,5 +20,5 @@ export async function usage({ sql, clock }: Context, options: OutputOptions & { 
   };
   const { plan: _plan, waiting, ...counts } = value;
   const rows = Object.entries(counts).map(([name, { used, limit }]) => [name, used, limit ?? "no limit"]);
-  say(options, value, `${table(rows, ["", "used", "limit"])}\nwaiting for a cap: ${waiting}`);
+  say(options, value, `${table(rows, ["", "used", "limit"])}\nwaiting for a cap: ${sayCount(waiting)}`);
 }

@@ -1,5 +1,6 @@
 /** `postrider webhook`: endpoints that are told of the events of a workspace. */
 import { InvalidArgumentError } from "commander";
+import { counted, sayCount } from "../capacity/report/words.ts";
 import { newId } from "../ids.ts";
 import type { EventName } from "../record/outbox/outbox.ts";
 import {
@@ -172,7 +173,7 @@ export async function replay({ sql, clock }: Context, id: string, options: SendA
       events = found.to - found.from + 1;
     }
   }
-  const what = since ? `Up to ${events} events are` : `${events} event${events === 1 ? " is" : "s are"}`;
+  const what = since ? `Up to ${sayCount(events)} events are` : counted(events, "event is", "events are");
   say(options, { id, events }, `${what} sent again.`);
 }
 

@@ -1,6 +1,7 @@
 /** `postrider workspace`: create, list, set, suspend, resume. */
 import { randomBytes } from "node:crypto";
 import { hashPassword } from "../admission/password.ts";
+import { sayCount } from "../capacity/report/words.ts";
 import { newId } from "../ids.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { logEvents } from "../record/outbox/outbox.ts";
@@ -116,8 +117,8 @@ export async function suspend(
   const held = await heldBack(sql, id);
   const words = [
     `Workspace ${id} is suspended${inBrackets(reason)}: its keys get 403.`,
-    `Held: ${held.scheduled} scheduled, ${held.waiting} waiting for a cap, ${held.deferred} deferred, ${held.in_line} queued.`,
-    `${held.on_its_way} e-mails are with workers, which start none of them any more: messages that are being transmitted are finished, the rest is held.`,
+    `Held: ${sayCount(held.scheduled)} scheduled, ${sayCount(held.waiting)} waiting for a cap, ${sayCount(held.deferred)} deferred, ${sayCount(held.in_line)} queued.`,
+    `${sayCount(held.on_its_way)} e-mails are with workers, which start none of them any more: messages that are being transmitted are finished, the rest is held.`,
   ];
   const value = { id, suspended: true, suspended_at: suspended.suspendedAt, reason, held };
   say(options, value, words.join("\n"));
@@ -136,7 +137,7 @@ export async function resume(
   say(
     options,
     { id, suspended: false, suspended_at: null, reason, held },
-    `Workspace ${id} is resumed${inBrackets(reason)}. ${all} held e-mails go out when they are due and the caps allow.`,
+    `Workspace ${id} is resumed${inBrackets(reason)}. ${sayCount(all)} held e-mails go out when they are due and the caps allow.`,
   );
 }
 

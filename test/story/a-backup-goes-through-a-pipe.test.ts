@@ -39,12 +39,12 @@ test("what is written to stdout is read from stdin", async () => {
   redis.disconnect();
   const backup = commandLine(stage).begin("backup", "-");
   const [file, told] = await Promise.all([buffer(backup.stdout), text(backup.stderr)]);
-  expect(told).toMatch(/^Wrote \d+ rows of \d+ tables\.\n$/);
+  expect(told).toMatch(/^Wrote [\d,]+ rows of \d+ tables\.\n$/);
   const into = commandLine({ ...stage, databaseUrl: emptyUrl });
   const restore = into.begin("restore", "-");
   restore.stdin.end(file);
   const [said, complained] = await Promise.all([text(restore.stdout), text(restore.stderr)]);
-  expect([complained, said]).toEqual(["", expect.stringMatching(/^Restored \d+ rows/)]);
+  expect([complained, said]).toEqual(["", expect.stringMatching(/^Restored [\d,]+ rows/)]);
   expect(await into.json("workspace", "list")).toMatchObject([{ id: ws.id }]);
 });
 

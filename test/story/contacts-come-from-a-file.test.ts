@@ -107,7 +107,8 @@ test("an import that is killed goes on where it was, and everybody is there at t
   expect(mark.imported).toBeGreaterThan(0);
   expect(mark.imported).toBeLessThan(count);
   const ran = await postrider("contact", "import", file, "--audience", audience);
-  expect(ran.out).toBe(`${count - mark.imported} imported, 0 skipped (continued at line ${mark.line}).\n`);
+  const rest = (count - mark.imported).toLocaleString("en-US");
+  expect(ran.out).toBe(`${rest} imported, 0 skipped (continued at line ${mark.line}).\n`);
   const [{ people } = { people: 0 }] = await engine.sql<{ people: number }[]>`
     select count(*)::int as people from contact where audience_id = ${audience}`;
   expect(people).toBe(count);

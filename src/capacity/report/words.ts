@@ -23,6 +23,11 @@ export function withCommas(sentence: string): string {
   return sentence.replace(/(?<![\d.,:-])\d{4,}(?![\d:-]|\.\d)/g, (count) => sayCount(Number(count)));
 }
 
+/** "1 freeze", "3,240 freezes". */
+export function counted(count: number, what: string, several = `${what}s`): string {
+  return `${sayCount(count)} ${count === 1 ? what : several}`;
+}
+
 export function sayCount(value: number): string {
   return Math.round(value).toLocaleString("en-US");
 }
