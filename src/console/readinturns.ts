@@ -2,6 +2,9 @@
  * Sockets whose other sides may all speak at once, and at length. What has come is taken from the system
  * only when what came before has been read, and it is read in pieces, each when its turn has come: also
  * after the server has paused the socket, which it does while a body or an answer waits for somebody.
+ *
+ * Why not a `ConnectionInTurns`, as elsewhere: of bodies in crumbs its turns took 35 to 40 ms, and these 18
+ * to 34.
  */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";

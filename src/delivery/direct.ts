@@ -447,7 +447,7 @@ export class Direct implements Courier {
   #forgetUnused(): void {
     const now = this.#options.now();
     const unused = [...this.#destinations]
-      .filter(([, { inside }]) => inside === 0)
+      .filter(([, one]) => !this.#used.has(one))
       .sort(([, a], [, b]) => a.usedAt - b.usedAt);
     for (const [n, [name, one]] of unused.entries()) {
       if (n >= this.#destinationsMax * FORGOTTEN_AT_LEAST && now - one.usedAt < DESTINATION_UNUSED_MS) return;
