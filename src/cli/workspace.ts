@@ -118,7 +118,7 @@ export async function suspend(
   const words = [
     `Workspace ${id} is suspended${inBrackets(reason)}: its keys get 403.`,
     `Held: ${sayCount(held.scheduled)} scheduled, ${sayCount(held.waiting)} waiting for a cap, ${sayCount(held.deferred)} deferred, ${sayCount(held.in_line)} queued.`,
-    `${sayCount(held.on_its_way)} e-mails are with workers, which start none of them any more: messages that are being transmitted are finished, the rest is held.`,
+    `With workers: ${sayCount(held.on_its_way)}. They start none of these any more: messages that are being transmitted are finished, the rest is held.`,
   ];
   const value = { id, suspended: true, suspended_at: suspended.suspendedAt, reason, held };
   say(options, value, words.join("\n"));
@@ -137,7 +137,7 @@ export async function resume(
   say(
     options,
     { id, suspended: false, suspended_at: null, reason, held },
-    `Workspace ${id} is resumed${inBrackets(reason)}. ${sayCount(all)} held e-mails go out when they are due and the caps allow.`,
+    `Workspace ${id} is resumed${inBrackets(reason)}. What was held (${sayCount(all)}) goes out when it is due and the caps allow.`,
   );
 }
 

@@ -55,7 +55,7 @@ export type Manners = {
 export type DestinationOptions = {
   manners: Manners;
   /** Shared by all destinations. */
-  sockets: Sockets;
+  sockets: Sockets<Destination>;
   shaping: Shaping;
   /** Where its mail leaves from. */
   source: SourceAddress;
@@ -70,7 +70,6 @@ export type DestinationOptions = {
 const LIMITS: Partial<PoolLimits> = {
   greetingMs: 300_000,
   commandMs: 300_000,
-  beforeDataMs: 600_000,
   dotMs: 600_000,
   idleMsMax: 5_000,
   waitMsMax: 60_000,
@@ -114,7 +113,7 @@ export class Destination implements Roommate, Claimant {
   readonly source: SourceAddress;
   readonly limited: Limited;
   readonly #manners: Manners;
-  readonly #sockets: Sockets;
+  readonly #sockets: Sockets<Destination>;
   readonly #now: () => number;
   readonly #pool: ConnectionPool;
   #hosts: Host[] = [];
@@ -188,7 +187,9 @@ export class Destination implements Roommate, Claimant {
     const { waiting, conversations, idle } = this.#pool;
     if (waiting === 0) return conversations;
     const more = conversations + Math.max(0, waiting - idle);
-    return Math.max(conversations, Math.min(more, Math.floor(this.#window), this.#socketsMax()));
+    // who has none wants one, also while others have them all
+    const within = Math.max(1, this.#within(this.#sockets.spare));
+    return Math.max(conversations, Math.min(more, Math.floor(this.#window), within));
   }
 
   wake(): void {
@@ -243,10 +244,11 @@ export class Destination implements Roommate, Claimant {
     return this.#pool.retireIdle();
   }
 
-  /** Whether its mail waits for a connection and it has none. */
+  /** Whether its mail waits for a connection, it has none, and no rule is to blame. */
   get isStarved(): boolean {
     const { waiting, conversations } = this.#pool;
-    return waiting > 0 && conversations === 0 && this.limited.connectionsMax >= 1;
+    if (waiting === 0 || conversations > 0 || this.limited.connectionsMax < 1) return false;
+    return (this.limited.target?.waitMs(this.#now()) ?? 0) === 0;
   }
 
   /**
@@ -268,7 +270,7 @@ export class Destination implements Roommate, Claimant {
 
   /** Gives a connection up for mail to others; no other host is tried for now. */
   giveWay({ conversation }: SilentConnection): void {
-    this.#tried = HOSTS_TRIED_MAX;
+    if (conversation.isOpening) this.#tried = HOSTS_TRIED_MAX;
     this.isProven = false;
     const takenMs = conversation.takenMs(this.#now());
     conversation.giveUp(`given up after ${Math.round(takenMs / 1_000)} s, as mail to others waits`);
@@ -334,8 +336,11 @@ export class Destination implements Roommate, Claimant {
    * some.
    */
   #socketsMax(): number {
+    return this.#within(this.#sockets.freeFor(this));
+  }
+
+  #within(free: number): number {
     const { max, users } = this.#sockets;
-    const free = this.#sockets.freeFor(this);
     const share = Math.max(1, Math.floor(max / Math.max(1, users())));
     const within = this.#pool.conversations + free;
     return free > share ? within : Math.min(share, within);
@@ -343,7 +348,7 @@ export class Destination implements Roommate, Claimant {
 
   /** One conversation less; with its host, if DNS still names it. */
   #leave(peer: Peer): Host | null {
-    this.#sockets.giveBack();
+    this.#sockets.giveBack(this);
     this.limited.closed();
     const host = this.#hosts.find((one) => hostKey(one) === hostKey(peer));
     if (!host) return null;

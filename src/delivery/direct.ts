@@ -18,6 +18,7 @@ import type { PoolFigures } from "../smtp/pool.ts";
 import { CLOSING, type PoolLimits } from "../smtp/pool.ts";
 import type { Reply } from "../smtp/reply.ts";
 import { troubleOf } from "../smtp/reply.ts";
+import { watchDeadlines } from "../smtp/watch.ts";
 import type { Courier } from "./courier.ts";
 import { Destination, type Manners, reachableFrom, type SilentConnection } from "./destination.ts";
 import { type ReceiverParts, type ReceiverSettings, receiversFor } from "./receivers.ts";
@@ -118,7 +119,7 @@ export class Direct implements Courier {
   readonly #routes: Routes;
   readonly #destinations = new Map<string, Destination>();
   readonly #destinationsMax: number;
-  readonly #sockets: Sockets;
+  readonly #sockets: Sockets<Destination>;
   /** Where mails are. */
   readonly #used = new Set<Destination>();
   /** Where connections may rest. */
@@ -406,30 +407,30 @@ export class Direct implements Courier {
    * On a timer, not per mail: when slow destinations hold all the room, no mail is sent that could trigger
    * it.
    */
-  #makeRoom(): void {
+  #makeRoom(now: number): void {
+    if (this.#isClosing) return;
     const slow = [...this.#used].filter(({ waitedMs }) => waitedMs >= SLOW_MS);
     const excess = slow.reduce((sum, { inside }) => sum + inside, 0) - this.#options.mailsMax / 2;
     if (excess > 0) cutLongest(slow, excess);
-    this.#makeWay();
+    this.#makeWay(now);
     this.#setRoomTimer(this.#used.size > 0);
   }
 
   /** Receivers that say nothing give way to those that would, when connections or mails are short. */
-  #makeWay(): void {
+  #makeWay(now: number): void {
     const { lacking, max } = this.#sockets;
     const isFull = this.#mails >= this.#options.mailsMax;
     if (lacking === 0 && !isFull) return;
-    const now = this.#options.now();
-    const silent = [...this.#destinations.values()].flatMap((one) => one.silent(now, SILENT_MS));
+    const silent = [...this.#sockets.holders].flatMap((one) => one.silent(now, SILENT_MS));
     giveWay(silent, Math.min(silent.length - Math.floor(max / 2), lacking));
     if (!isFull) return;
     const carrying = silent.filter(({ conversation }) => conversation.isCarrying);
-    giveWay(carrying, carrying.length - Math.floor(this.#options.mailsMax / 2));
+    giveWay(carrying, carrying.length - Math.ceil(this.#options.mailsMax / 2));
   }
 
   #setRoomTimer(isNeeded: boolean): void {
     if (isNeeded) {
-      this.#roomTimer ??= setInterval(() => this.#makeRoom(), ROOM_EVERY_MS);
+      this.#roomTimer ??= watchDeadlines(ROOM_EVERY_MS, this.#options.now, (now) => this.#makeRoom(now));
     } else if (this.#roomTimer) {
       clearInterval(this.#roomTimer);
       this.#roomTimer = null;

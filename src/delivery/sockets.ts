@@ -17,22 +17,29 @@ export type Claimant = {
 /** In one turn of the event loop: each opens a connection. */
 const CALLED_AT_ONCE = 20;
 
-export class Sockets {
+export class Sockets<C extends Claimant> {
   readonly max: number;
   /** How many destinations have mail. */
   readonly users: () => number;
   #free: number;
-  readonly #known = new Set<Claimant>();
-  readonly #strangers = new Set<Claimant>();
+  /** With how many each has. */
+  readonly #holders = new Map<C, number>();
+  readonly #known = new Set<C>();
+  readonly #strangers = new Set<C>();
   #isTurnOfKnown = true;
   /** Whose turn it is now. */
-  #called: Claimant | null = null;
+  #called: C | null = null;
   #isCallingSoon = false;
 
   constructor(max: number, users: () => number) {
     this.max = max;
     this.#free = max;
     this.users = users;
+  }
+
+  /** Those that have some. */
+  get holders(): Iterable<C> {
+    return this.#holders.keys();
   }
 
   /** Those that nobody waits for. */
@@ -54,7 +61,7 @@ export class Sockets {
   }
 
   /** How many it may have now beside those it has; who is starved waits in line for one. */
-  freeFor(one: Claimant): number {
+  freeFor(one: C): number {
     if (this.#called === one) return 1;
     const isInLine = this.#known.has(one) || this.#strangers.has(one);
     if (isInLine) return 0;
@@ -66,17 +73,21 @@ export class Sockets {
     return spare;
   }
 
-  take(one: Claimant): void {
+  take(one: C): void {
     this.#free--;
+    this.#holders.set(one, (this.#holders.get(one) ?? 0) + 1);
     this.leave(one);
   }
 
-  giveBack(): void {
+  giveBack(one: C): void {
     this.#free++;
+    const left = (this.#holders.get(one) ?? 1) - 1;
+    if (left > 0) this.#holders.set(one, left);
+    else this.#holders.delete(one);
     if (this.#inLine > 0) this.#callSoon();
   }
 
-  leave(one: Claimant): void {
+  leave(one: C): void {
     this.#known.delete(one);
     this.#strangers.delete(one);
     if (this.#called === one) this.#called = null;

@@ -150,7 +150,9 @@ function recipientIn(fields: Fields, final: string | null): string | null {
   if (original === "")
     return addressIn(field(fields, "final-recipient") || field(fields, "x-actual-recipient"));
   const written = addressIn(original);
-  return written === final ? written : addressIn(original.replaceAll("+2B", "+").replaceAll("+3D", "="));
+  return written === final
+    ? written
+    : addressIn(original.replace(/\+(2B|3D)/g, (_, code) => (code === "2B" ? "+" : "=")));
 }
 
 /**

@@ -283,6 +283,10 @@ export class Conversation {
     return this.#silentSince === null ? 0 : now - this.#begunAt;
   }
 
+  get isOpening(): boolean {
+    return !this.#isReady;
+  }
+
   get isCarrying(): boolean {
     return this.#delivery !== null;
   }

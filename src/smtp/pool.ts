@@ -91,7 +91,7 @@ const LIMITS: PoolLimits = {
   connectMs: 10_000,
   greetingMs: 30_000,
   commandMs: 60_000,
-  beforeDataMs: 300_000,
+  beforeDataMs: 600_000,
   // RFC 5321 asks for 600 s; a mail whose answer is lost is sent twice, one that waits holds up its bag
   dotMs: 300_000,
   idleMsMax: 10_000,
@@ -403,8 +403,12 @@ export class ConnectionPool {
       this.#all.size - this.#opening.size > this.#place.conversationsMax() ||
       conversation.carried >= (limits?.deliveriesMax || conversationDeliveriesMax) ||
       ageMs >= conversationMsMax ||
-      (ageMs >= CONTENDED_MS && (limits?.isContended || this.#place.isContended?.() || false))
+      (conversation.carried > 0 && ageMs >= CONTENDED_MS && this.#isContended)
     );
+  }
+
+  get #isContended(): boolean {
+    return this.#place.limits?.()?.isContended || this.#place.isContended?.() || false;
   }
 
   /** Runs only while there is something to watch. */
@@ -439,8 +443,10 @@ export class ConnectionPool {
     const isConnected = this.#all.size > this.#opening.size;
     const isFar = this.#place.limits?.()?.isFar ?? false;
     const isWithheld = this.#all.size === 0 && this.#place.conversationsMax() < 1;
+    // who waits in line for one keeps its place
+    const isSoon = isWithheld && !this.#place.isContended?.();
     const reason = isConnected || isFar || isWithheld ? this.#busy : (this.#trouble ?? this.#unmet);
-    const msMax = isFar ? 0 : isWithheld ? WITHHELD_MS_MAX : this.#limits.waitMsMax;
+    const msMax = isFar ? 0 : isSoon ? WITHHELD_MS_MAX : this.#limits.waitMsMax;
     for (;;) {
       const first = this.#waiting[0];
       if (!first || now - Math.max(first.since, this.#progressAt) < msMax) return;

@@ -10,6 +10,7 @@ import { TlsCounter } from "../../src/delivery/tlssessions.ts";
 import { mayCarryTo } from "../../src/networks.ts";
 import type { Sql } from "../../src/record/db/connect.ts";
 import type { TlsWish } from "../../src/shaping/file.ts";
+import type { Rooms } from "../../src/shaping/rooms.ts";
 import type { PoolLimits } from "../../src/smtp/pool.ts";
 import type { Reply } from "../../src/smtp/reply.ts";
 import { clientContext } from "../../src/tlsgroups.ts";
@@ -45,6 +46,8 @@ export type DirectOptions = {
   sql?: Sql;
   /** What the shaping file says of the TLS of every destination. */
   tls?: TlsWish;
+  /** How many connections a rule allows each receiver, and where they are counted. */
+  connectionsEach?: { most: number; rooms: Rooms };
   dane?: Dane;
   /** Whether connections are counted, for the domains that ask for TLS reports. */
   isCounted?: boolean;
@@ -126,8 +129,10 @@ export class World {
             onFault: fail,
           })
         : null;
-    const shaping = unshaped();
+    const shaping = unshaped(null, options.connectionsEach?.rooms);
     if (options.tls) shaping.follow({ rules: [{ match: {}, tls: options.tls }] });
+    if (options.connectionsEach)
+      shaping.follow({ rules: [{ match: {}, connections: options.connectionsEach.most }] });
     const direct = new Direct({
       counter,
       manners: {

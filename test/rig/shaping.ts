@@ -1,7 +1,11 @@
 /** Shaping without rules and suspensions, for couriers that a test makes by itself. */
+import type { Rooms } from "../../src/shaping/rooms.ts";
 import { Shaping } from "../../src/shaping/shaping.ts";
 
-export function unshaped(address: string | null = null): Shaping {
+export function unshaped(
+  address: string | null = null,
+  rooms: Pick<Rooms, "enter" | "leave" | "takeOne"> | null = null,
+): Shaping {
   const never = () => {
     throw new Error("without rules nothing is limited");
   };
@@ -14,7 +18,7 @@ export function unshaped(address: string | null = null): Shaping {
       senderLimitOf: () => null,
       set: never,
     },
-    rooms: { enter: never, leave: never, takeOne: never },
+    rooms: rooms ?? { enter: never, leave: never, takeOne: never },
     clock: { now: Date.now, given: () => 0 },
     ownSource: { name: "", address, helo: null, since: null },
   });

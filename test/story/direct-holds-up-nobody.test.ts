@@ -1,8 +1,11 @@
 /** A receiver that is dead, slow or particular concerns its own mail only. */
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { connectRedis } from "../../src/redis/connect.ts";
+import { Rooms } from "../../src/shaping/rooms.ts";
 import type { Reply } from "../../src/smtp/reply.ts";
 import { type DirectUnderTest, inShort, openWorld, type World } from "../rig/direct.ts";
 import type { Script } from "../rig/peer.ts";
+import { services } from "../rig/services.ts";
 
 let world: World;
 beforeEach(async () => {
@@ -305,25 +308,77 @@ test("mails on silent connections are at most half of those in progress, also wh
   await Promise.all(stuck);
 });
 
-test("whoever has all of a mail keeps a connection that others need for a minute; meanwhile those are busy", async () => {
+test("whoever has all of a mail keeps a connection that others need for a minute", async () => {
   const domains = strangers(4);
   const sinks = await Promise.all(domains.map((_, n) => world.sinkAt(`127.1.2.${n + 1}`)));
-  await world.sinkAt("127.1.0.1");
+  const sink = await world.sinkAt("127.1.0.1");
   const under = world.courier({ conversationsMax: 4, isTimeStill: true });
   const stuck = domains.map((domain) => under.send(`hang-after-data@${domain}`));
   await Promise.all(sinks.map(({ ledger }, n) => ledger.replied(`hang-after-data@${domains[n]}`, 1)));
   under.pass(40_000);
-  const early = under.send("one@a.test");
+  const sent = under.send("one@a.test");
   await expect.poll(() => under.direct.figures.waiting).toBe(1);
-  under.pass(10_000);
-  const [busy] = (await early) as [Reply];
-  expect(inShort([busy])).toEqual(["session BUSY"]);
-  expect(busy.retryMs).toBeGreaterThan(0);
-  under.pass(10_000);
-  expect(inShort(await under.send("two@a.test"))).toEqual(["dot 250"]);
+  under.pass(19_000);
+  // given as much time as the next look takes
+  expect(await Promise.race([sent, under.send("one@unnamed.test")])).toMatchObject([{ phase: "route" }]);
+  expect(sink.connections).toBe(0);
+  under.pass(1_000);
+  expect(inShort(await sent)).toEqual(["dot 250"]);
   await under.direct.close(0);
   const ends = inShort((await Promise.all(stuck)).flat());
   expect(ends.filter((end) => end === "dot TIMEOUT")).toHaveLength(1);
+});
+
+test("a receiver that greets after three seconds gets its mail, also while others wait for connections", async () => {
+  const domains = strangers(6);
+  const steps = new Steps();
+  const heard: string[] = [];
+  for (const [n, domain] of domains.entries())
+    await world.peerAt(`127.1.2.${n + 1}`, async (talk) => {
+      await steps.next();
+      await talk.hello("PIPELINING");
+      for (;;) {
+        await talk.takeMail();
+        heard.push(domain);
+      }
+    });
+  const under = world.courier({ conversationsMax: 2, isTimeStill: true });
+  const sent = domains.map((domain) => under.send(`one@${domain}`));
+  await expect.poll(() => under.direct.figures.waiting).toBe(6);
+  for (let n = 0; n < 3; n++) {
+    under.pass(5_000);
+    await steps.step(2);
+    await expect.poll(() => heard.length).toBe(2 * (n + 1));
+  }
+  expect(new Set(inShort((await Promise.all(sent)).flat()))).toEqual(new Set(["dot 250"]));
+  expect(new Set(heard)).toEqual(new Set(domains));
+});
+
+test("rules that limit connections hold up nobody while connections are short", async () => {
+  const redis = connectRedis(services().redisUrl, "worker", 5_000);
+  const faults: string[] = [];
+  const rooms = new Rooms({
+    ...{ redis, worker: "short", now: () => performance.now() },
+    onFault: (error) => faults.push(String(error)),
+  });
+  const domains = strangers(8);
+  for (const n of domains.keys()) await world.sinkAt(`127.1.2.${n + 1}`);
+  const under = world.courier({
+    conversationsMax: 2,
+    connectionsEach: { most: 1, rooms },
+    isTimeStill: true,
+  });
+  const stuck = domains.slice(0, 2).map((domain) => under.send(`hang-after-data@${domain}`));
+  await expect.poll(() => under.direct.figures.conversations).toBe(2);
+  const rest = domains.slice(2).flatMap((domain) => sendMany(under, 3, domain));
+  await expect.poll(() => under.direct.figures.waiting).toBe(18);
+  under.pass(60_000);
+  expect(allTaken(await Promise.all(rest))).toBe(true);
+  expect(faults).toEqual([]);
+  await under.direct.close(0);
+  await Promise.all(stuck);
+  rooms.close();
+  redis.disconnect();
 });
 
 test("a connection that opens for nobody any more is given up, and its receiver is down", async () => {

@@ -100,6 +100,7 @@ test.each([
 
 test.each([
   ["as in RCPT", "bob+2Btag+3D1@x.example", "", "bob+tag=1@x.example"],
+  ["as in RCPT, with what looks like another escape", "bob+2B3D@x.example", "", "bob+3d@x.example"],
   ["as in RCPT, beside the one that failed", "bob+2Btag@x.example", "bob+tag@x.example", "bob+tag@x.example"],
   ["with a tag that looks so, beside the same", "bob+2B@x.example", "bob+2B@x.example", "bob+2b@x.example"],
   ["with another tag", "bob+2026@x.example", "", "bob+2026@x.example"],
