@@ -40,22 +40,25 @@ export const SUBJECT_CHARS_MAX = 998;
 const SCHEDULE_DAYS_MAX = 30;
 
 export const OneOrMore = Type.Union([Type.String(), Type.Array(Type.String())]);
-const Attachment = Type.Object({
-  filename: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
-  content: Type.Union(
-    [
-      Type.String({ description: "base64" }),
-      Type.Object({
-        type: Type.Literal("Buffer"),
-        data: Type.Array(Type.Integer({ minimum: 0, maximum: 255 })),
-      }),
-      Type.Array(Type.Integer({ minimum: 0, maximum: 255 })),
-    ],
-    { description: "base64, or the bytes as older clients send them" },
-  ),
-  content_type: Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()])),
-  content_id: Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()])),
-});
+const Attachment = Type.Object(
+  {
+    filename: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+    content: Type.Union(
+      [
+        Type.String({ description: "base64" }),
+        Type.Object({
+          type: Type.Literal("Buffer"),
+          data: Type.Array(Type.Integer({ minimum: 0, maximum: 255 })),
+        }),
+        Type.Array(Type.Integer({ minimum: 0, maximum: 255 })),
+      ],
+      { description: "base64, or the bytes as older clients send them" },
+    ),
+    content_type: Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()])),
+    content_id: Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()])),
+  },
+  { alsoRequired: ["filename"] },
+);
 export const TAG_TEXT = "[A-Za-z0-9_-]{1,256}";
 export const TAG_TEXT_WORDS = "1 to 256 ASCII letters, digits, `_` or `-`";
 const TagText = patterned(`^${TAG_TEXT}$`, TAG_TEXT_WORDS);
@@ -104,7 +107,8 @@ export const SendEmail = Type.Object(
       }),
     ),
   },
-  { $id: "SendEmail" },
+  // told after what is wrong with the others
+  { $id: "SendEmail", alsoRequired: ["to"] },
 );
 export type SendEmail = Static<typeof SendEmail>;
 
@@ -305,14 +309,18 @@ function refuseTwoBodies(body: SendEmail, at: string): void {
 
 function recipients(given: string | string[], field: string, seen: Set<string>): string[] {
   if (typeof given === "string") return readRecipient(given, field, seen) ? [given.trim()] : [];
-  if (given.length > RECIPIENTS_MAX)
-    throw refuse("validation_error", `The \`${field}\` field may have at most ${RECIPIENTS_MAX} recipients.`);
   if (given.reduce((bytes, text) => bytes + Buffer.byteLength(text), 0) > ADDRESSES_BYTES_MAX)
     throw refuse("validation_error", `The \`${field}\` field may have at most ${ADDRESSES_BYTES_MAX} bytes.`);
   const kept: string[] = [];
-  given.forEach((text, n) => {
-    if (readRecipient(text, `${field}[${n}]`, seen)) kept.push(text.trim());
-  });
+  for (const [n, text] of given.entries()) {
+    if (!readRecipient(text, `${field}[${n}]`, seen)) continue;
+    kept.push(text.trim());
+    if (kept.length > RECIPIENTS_MAX)
+      throw refuse(
+        "validation_error",
+        `The \`${field}\` field may have at most ${RECIPIENTS_MAX} recipients.`,
+      );
+  }
   return kept;
 }
 

@@ -34,14 +34,21 @@ import {
   type WrittenEmail,
 } from "./draft.ts";
 import { badText, INVALID_KEY, lacks, SUSPENDED } from "./gate.ts";
-import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
+import { IDEMPOTENCY_KEY, idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
 import type { Json } from "./json.ts";
 import { jsonInTurns } from "./jsonturns.ts";
 import { writeDrafts } from "./mailmerge.ts";
 import { Misspelt, type Warning, Warnings } from "./misspelt.ts";
 import { envelopeOf, identityIn, LIST_QUERY, oneOf, pageOf, textIn } from "./page.ts";
 import { type Problem, Refusal, refuse } from "./problem.ts";
-import { type Answer, type Call, type CallHead, EMAIL_BODY_BYTES_MAX, type Route } from "./routes.ts";
+import {
+  type Answer,
+  type Call,
+  type CallHead,
+  EMAIL_BODY_BYTES_MAX,
+  type Parameter,
+  type Route,
+} from "./routes.ts";
 import { Count, Id, inner, listOf, Named, orNull, shape, Text, Time, told } from "./shapes.ts";
 import { iso, parseInstant } from "./time.ts";
 
@@ -60,6 +67,12 @@ const FILTER_QUERY = [
 const EMAIL_STATUSES = [...OPEN_STATUSES, ...ENDINGS.map(([, status]) => status)];
 /** After so much work the event loop gets a turn. */
 const DRAFT_MS_MAX = 10;
+
+const BATCH_VALIDATION: Parameter = {
+  name: "x-batch-validation",
+  description: "`permissive` accepts the e-mails that are right and names the others; default `strict`",
+  schema: { type: "string", enum: ["strict", "permissive"], default: "strict" },
+};
 
 const Reschedule = Type.Object({ scheduled_at: Type.String() }, { $id: "Reschedule" });
 
@@ -149,6 +162,7 @@ export function emailRoutes(parts: EmailParts & Listing): Route[] {
       summary: "Send an e-mail",
       request: SendEmail,
       answer: SendAnswer,
+      headers: [IDEMPOTENCY_KEY],
       digestPrefix: () => "\n",
       handle: (call) => sendOne(parts, call),
     },
@@ -159,6 +173,7 @@ export function emailRoutes(parts: EmailParts & Listing): Route[] {
       summary: `Send up to ${BATCH_MAX} e-mails`,
       request: Type.Array(SendEmail, { minItems: 1, maxItems: BATCH_MAX }),
       answer: BatchAnswer,
+      headers: [IDEMPOTENCY_KEY, BATCH_VALIDATION],
       digestPrefix: (head) => `${isPermissive(head) ? "permissive" : "strict"}\n`,
       sparesItems: isPermissive,
       handle: (call) => sendBatch(parts, call),

@@ -20,8 +20,16 @@ export function eventLogRoutes(lists: () => Sql): Route[] {
       permissions: ["full"],
       summary: "Read the event log of the workspace, oldest first",
       query: [
-        { name: "after", description: "a `sequence`: only events after it; default 0" },
-        { name: "limit", description: `1 to ${LIMIT_MAX}, default ${LIMIT_DEFAULT}` },
+        {
+          name: "after",
+          description: "a `sequence`: only events after it",
+          schema: { type: "integer", minimum: 0, default: 0 },
+        },
+        {
+          name: "limit",
+          description: "how many events",
+          schema: { type: "integer", minimum: 1, maximum: LIMIT_MAX, default: LIMIT_DEFAULT },
+        },
       ],
       success: 200,
       answer: inner({

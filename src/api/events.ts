@@ -18,7 +18,7 @@ import { visibleAudience } from "./audiences.ts";
 import { checker, missingField } from "./check.ts";
 import { defineEvent, EventDefined } from "./definitions.ts";
 import { lacks } from "./gate.ts";
-import { idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
+import { IDEMPOTENCY_KEY, idempotencyKey, keyConflict, outcomeUnknown } from "./idempotency.ts";
 import type { Json } from "./json.ts";
 import { refuse } from "./problem.ts";
 import type { Answer, Call, Route } from "./routes.ts";
@@ -36,7 +36,7 @@ const TrackEvent = Type.Object(
       description: "automations of the audience that wait for exactly this name start",
     }),
     properties: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown(), {
+      Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], {
         description: `at most ${PROPERTIES_BYTES_MAX} bytes as compact JSON`,
       }),
     ),
@@ -81,8 +81,9 @@ export function eventRoutes(parts: EventParts): Route[] {
       summary: "Track an event and start automations; with `schema`, define one as the official client does",
       request: TrackEvent,
       alsoReads: ["schema"],
-      alsoSucceeds: [201],
-      answer: Type.Union([EventTracked, EventDefined]),
+      answer: EventTracked,
+      alsoSucceeds: { 201: EventDefined },
+      headers: [IDEMPOTENCY_KEY],
       handle: (call) => (isDefinition(call) ? defineEvent(parts, call) : track(parts, call)),
     },
     {
@@ -92,6 +93,7 @@ export function eventRoutes(parts: EventParts): Route[] {
       summary: "Track an event of a contact, wherever it is: in the default audience, else in the newest",
       request: SendEvent,
       answer: EventSent,
+      headers: [IDEMPOTENCY_KEY],
       handle: (call) => send(parts, call),
     },
   ];
@@ -224,8 +226,8 @@ function identityOf(email: string): string {
 }
 
 /** null: none were given. */
-function jsonOf(given: Record<string, unknown> | undefined, field: string): string | null {
-  if (given === undefined) return null;
+function jsonOf(given: Record<string, unknown> | null | undefined, field: string): string | null {
+  if (given === undefined || given === null) return null;
   if (isJsonbOver(given, PROPERTIES_BYTES_MAX))
     throw refuse(
       "validation_error",

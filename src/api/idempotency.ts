@@ -1,8 +1,15 @@
 /** The `Idempotency-Key` header, and the refusals that come of it. */
 import { type Refusal, refuse } from "./problem.ts";
-import type { Call } from "./routes.ts";
+import type { Call, Parameter } from "./routes.ts";
 
 const IDEMPOTENCY_KEY_CHARS_MAX = 256;
+
+export const IDEMPOTENCY_KEY: Parameter = {
+  name: "Idempotency-Key",
+  description:
+    "printable ASCII: the same request with the same key is done once, and answered alike for 24 hours",
+  schema: { type: "string", minLength: 1, maxLength: IDEMPOTENCY_KEY_CHARS_MAX },
+};
 
 export function idempotencyKey({ exchange }: Call): string | null {
   const key = exchange.head.idempotencyKey;
@@ -16,10 +23,10 @@ export function idempotencyKey({ exchange }: Call): string | null {
  * between as U+FFFD when they are no UTF-8: `order-ä` and `order-ö` would be one key. What it drops cannot be
  * seen here, so a caller who has such keys must learn it from the others.
  */
-const IDEMPOTENCY_KEY = new RegExp(`^[\\x20-\\x7e]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$`);
+const KEY_TEXT = new RegExp(`^[\\x20-\\x7e]{1,${IDEMPOTENCY_KEY_CHARS_MAX}}$`);
 
 export function isIdempotencyKey(key: string): boolean {
-  return IDEMPOTENCY_KEY.test(key);
+  return KEY_TEXT.test(key);
 }
 
 export function invalidIdempotencyKey(header: string): Refusal {

@@ -124,11 +124,17 @@ function endOfString(bytes: Uint8Array, start: number): number {
   return bytes.length;
 }
 
-/** A number up to 999 and a comma: an element of an array of bytes. */
+/** A number up to 999 and a comma: an element of an array of bytes. Many writers put a blank before it. */
 function isOctet(bytes: Uint8Array, start: number): boolean {
-  let i = start;
-  while (i < start + 3 && isDigit(bytes[i])) i++;
-  return i > start && bytes[i] === COMMA;
+  let from = start;
+  while (isBlank(bytes[from])) from++;
+  let i = from;
+  while (i < from + 3 && isDigit(bytes[i])) i++;
+  return i > from && bytes[i] === COMMA;
+}
+
+function isBlank(byte: number | undefined): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }
 
 function isDigit(byte: number | undefined): boolean {

@@ -46,6 +46,7 @@ export function openapi(routes: readonly Route[]) {
       },
       schemas,
       responses: Object.fromEntries(STATUSES.map((status) => [`Refused${status}`, refusal(status)])),
+      headers: HEADERS,
     },
     paths,
   };
@@ -85,11 +86,38 @@ const EXAMPLES: Partial<Record<ProblemName, string>> = {
   restricted_api_key: "This API key lacks the `contacts:read` permission.",
 };
 
+const HEADERS = {
+  "X-Request-Id": { description: "Finds the request in the logs.", schema: { type: "string" } },
+  "X-RateLimit-Limit": { description: "Requests per second or minute.", schema: { type: "integer" } },
+  "X-RateLimit-Remaining": { description: "Of them, how many are left.", schema: { type: "integer" } },
+  "X-RateLimit-Reset": { description: "Seconds until all are there again.", schema: { type: "integer" } },
+  "Retry-After": { description: "Seconds to wait.", schema: { type: "integer" } },
+};
+type HeaderName = keyof typeof HEADERS;
+const OF_ALL: readonly HeaderName[] = ["X-Request-Id"];
+/** Once it is known who asks. */
+const OF_KNOWN: readonly HeaderName[] = [
+  ...OF_ALL,
+  "X-RateLimit-Limit",
+  "X-RateLimit-Remaining",
+  "X-RateLimit-Reset",
+];
+const OF_REFUSED: Readonly<Record<number, readonly HeaderName[]>> = {
+  401: OF_ALL,
+  429: [...OF_KNOWN, "Retry-After"],
+  503: OF_ALL,
+};
+
+function headersOf(names: readonly HeaderName[]) {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+}
+
 function refusal(status: number) {
   const named = keysOf(STATUS_OF).filter((name) => STATUS_OF[name] === status);
   const names: ProblemName[] = named.length > 0 ? named : ["validation_error"];
   return {
     description: DESCRIPTIONS[status],
+    headers: headersOf(OF_REFUSED[status] ?? OF_KNOWN),
     content: {
       "application/json": {
         schema: { $ref: "#/components/schemas/Error" },
@@ -111,7 +139,12 @@ function refusal(status: number) {
 }
 
 function operation(route: Route, schemas: Record<string, PlainSchema>) {
-  const { method, path, permissions, plan, request, summary, success, query = [], answer } = route;
+  const { method, path, permissions, plan, request, summary, success, answer } = route;
+  const { query = [], headers = [], alsoSucceeds = {} } = route;
+  const answers: [string, TSchema | undefined][] = [
+    [String(success), answer],
+    ...Object.entries(alsoSucceeds),
+  ];
   const parameters = [
     ...[...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => ({
       name,
@@ -120,11 +153,11 @@ function operation(route: Route, schemas: Record<string, PlainSchema>) {
       description: PATH_WORDS[name] ?? "An id.",
       schema: { type: "string" },
     })),
-    ...query.map(({ name, description }) => ({
-      name,
-      in: "query",
-      description,
-      schema: PARAMETERS[name] ?? { type: "string" },
+    ...query.map(({ name, description, schema = PARAMETERS[name] ?? { type: "string" } }) => ({
+      ...{ name, in: "query", description, schema },
+    })),
+    ...headers.map(({ name, description, schema = { type: "string" } }) => ({
+      ...{ name, in: "header", description, schema },
     })),
   ];
   const needs = `Needs the ${permissions.map((permission) => `\`${permission}\``).join(" or ")} permission.`;
@@ -138,9 +171,13 @@ function operation(route: Route, schemas: Record<string, PlainSchema>) {
     ...(parameters.length > 0 && { parameters }),
     ...(request && { requestBody: { required: true, content: requestOf(route, request, schemas) } }),
     responses: Object.fromEntries([
-      ...[success, ...(route.alsoSucceeds ?? [])].map((status) => [
-        String(status),
-        { description: SUCCESS_WORDS[status] ?? "Done.", content: contentOf(answer, schemas) },
+      ...answers.map(([status, schema]) => [
+        status,
+        {
+          description: SUCCESS_WORDS[Number(status)] ?? "Done.",
+          headers: headersOf(OF_KNOWN),
+          content: contentOf(schema, schemas),
+        },
       ]),
       ...refusalsOf(route).map((status) => [
         String(status),
@@ -199,10 +236,12 @@ function contentOf(schema: TSchema | undefined, schemas: Record<string, PlainSch
 function hoisted(schema: unknown, schemas: Record<string, PlainSchema>): unknown {
   if (Array.isArray(schema)) return schema.map((one) => hoisted(one, schemas));
   if (schema === null || typeof schema !== "object") return schema;
-  const { $id, ...rest } = schema as PlainSchema;
+  const { $id, alsoRequired, ...rest } = schema as PlainSchema;
   const plain = Object.fromEntries(
     Object.entries(rest).map(([name, value]) => [name, hoisted(value, schemas)]),
   );
+  if (Array.isArray(alsoRequired))
+    plain.required = [...((plain.required as string[]) ?? []), ...alsoRequired];
   if (typeof $id !== "string") return plain;
   schemas[$id] ??= plain;
   return { $ref: `#/components/schemas/${$id}` };

@@ -43,8 +43,8 @@ export type Answer = { status: number; body: string | Buffer; headers?: Headers 
 /** Of a page outside of the API. */
 export type PageAnswer = Omit<Answer, "body"> & { body: AnswerBody };
 
-/** `alias`: another name that means the same. Each may be given once. */
-export type Parameter = { name: string; alias?: string; description: string };
+/** `alias`: another name that means the same. Each may be given once. `schema`: if others have another. */
+export type Parameter = { name: string; alias?: string; description: string; schema?: object };
 
 export type Route = {
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -59,8 +59,8 @@ export type Route = {
   /** For the API's own description. */
   summary: string;
   success: number;
-  /** Other statuses of the same answer. */
-  alsoSucceeds?: readonly number[];
+  /** Other statuses, with their answers. */
+  alsoSucceeds?: Readonly<Record<number, TSchema>>;
   request?: TSchema;
   /** The body is `multipart/form-data` instead of JSON. */
   takesForm?: boolean;
@@ -74,6 +74,8 @@ export type Route = {
   /** Whether text that cannot be stored refuses only its item of the body, by `handle`. */
   sparesItems?(exchange: CallHead): boolean;
   query?: readonly Parameter[];
+  /** Those that change what it does. */
+  headers?: readonly Parameter[];
   /** Whether the route waits for a commit, which has deadlines of its own. */
   commits?: boolean;
   handle(call: Call): Promise<Answer> | Answer;

@@ -142,7 +142,7 @@ export function templateRoutes(parts: TemplateParts): Route[] {
       path: `${path}/{external_id}`,
       summary: "Create or replace a template: 201 when it is new, else 200",
       success: 201,
-      alsoSucceeds: [200],
+      alsoSucceeds: { 200: Changed },
       request: PutTemplate,
       answer: Changed,
       handle: (call) => put(parts, call),

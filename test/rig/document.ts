@@ -9,7 +9,7 @@ import { openapi } from "../../src/api/openapi.ts";
 type Media = { "application/json": { schema: object } };
 export type Operation = {
   operationId: string;
-  parameters?: { name: string; in: "path" | "query"; schema: Record<string, unknown> }[];
+  parameters?: { name: string; in: "path" | "query" | "header"; schema: Record<string, unknown> }[];
   /** Of a form there is no JSON. */
   requestBody?: { content: Partial<Media> };
   responses: Record<string, { content: Media } | { $ref: string }>;
