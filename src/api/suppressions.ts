@@ -178,7 +178,7 @@ async function addBatch({ reads, clock, hashOf }: SuppressionParts, { caller, bo
 async function remove(parts: SuppressionParts, { caller, params }: Call): Promise<Answer> {
   const { reads, clock, hashOf } = parts;
   const key = keyOf(hashOf, params[0] ?? "");
-  const [undone] = await undoSuppressions(reads, caller.workspaceId, [key], new Date(clock.now()));
+  const [undone] = await undoSuppressions(reads, caller.workspaceId, [key], byKey(clock));
   if (!undone) throw unknownSuppression();
   return { status: 200, body: JSON.stringify({ object: "suppression", id: undone.id, deleted: true }) };
 }
@@ -192,9 +192,13 @@ async function removeBatch(parts: SuppressionParts, { caller, body }: Call): Pro
   const keys = emails
     ? emails.map((email, n) => hashKey(hashOf, email) ?? thrown(noAddress(`emails[${n}]`)))
     : (ids ?? []).map((id, n) => idKey(id) ?? thrown(noId(`ids[${n}]`)));
-  const undone = await undoSuppressions(reads, caller.workspaceId, keys, new Date(clock.now()));
+  const undone = await undoSuppressions(reads, caller.workspaceId, keys, byKey(clock));
   const data = undone.map(({ id }) => ({ object: "suppression", id, deleted: true }));
   return { status: 200, body: JSON.stringify({ data }) };
+}
+
+function byKey(clock: Clock) {
+  return { now: new Date(clock.now()), by: "key" } as const;
 }
 
 type SuppressionTerms = { reason?: string; scope?: string; evidence?: string };

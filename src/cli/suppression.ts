@@ -57,12 +57,10 @@ export async function add(context: Context, email: string, options: AddOptions):
 export async function remove(context: Context, what: string, options: SuppressionOf): Promise<void> {
   const { workspace } = options;
   const { sql, clock } = context;
-  const [undone] = await undoSuppressions(
-    sql,
-    workspace,
-    [await keyOf(context, what)],
-    new Date(clock.now()),
-  );
+  const [undone] = await undoSuppressions(sql, workspace, [await keyOf(context, what)], {
+    now: new Date(clock.now()),
+    by: "operator",
+  });
   if (!undone) throw new CommandError(`${what} is not suppressed in this workspace.`);
   say(options, { id: undone.id, deleted: true }, `${what} may be written to again.`);
 }

@@ -884,7 +884,7 @@ export const WRITERS: readonly Writer[] = [
   writer("mail/suppressions.ts undoSuppressions", ({ sql }, rows) => {
     const ws = rows.workspace();
     const hashes = rows.some(ws.contacts).map(({ identity }) => ({ hash: hashOf(identity) }));
-    return undoSuppressions(sql, ws.id, hashes, rows.date);
+    return undoSuppressions(sql, ws.id, hashes, { now: rows.date, by: "key" });
   }),
   writer("mail/templates.ts putTemplate", ({ sql }, rows) => {
     const ws = rows.workspace();

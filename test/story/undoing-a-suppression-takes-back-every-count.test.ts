@@ -72,3 +72,25 @@ test("a complaint", async () => {
   expect(await counted()).toEqual({ all: complained, bulk: complained, sources: 1 });
   await undo("ann@reader.example");
 });
+
+test("of many bounces of a day a key takes back five, whatever it undoes", async () => {
+  const emails = Array.from({ length: 12 }, (_, n) => `refuse-550+${n}@many.example`);
+  const { body } = await loop.ws.client.post<{ id: string }>("/emails", {
+    ...{ from: "a@example.com", to: emails, subject: "Hi", text: "Hi", stream: "bulk" },
+  });
+  await loop.once(body.id, ({ status }) => status === "bounced");
+  const [sum] = await loop.engine.sql<{ bounced: number }[]>`
+    select sum(hard_bounced)::int as bounced from tally
+    where workspace_id = ${loop.ws.id} and hard_bounced > 0`;
+  await expect.poll(async () => (await counted()).all.hard).toBe(12);
+  const undone = await Promise.all(
+    [emails.slice(0, 6), emails.slice(6)].map((some) =>
+      loop.ws.client.post<{ data: unknown[] }>("/suppressions/batch/remove", { emails: some }),
+    ),
+  );
+  expect(undone.map(({ body: { data } }) => data.length)).toEqual([6, 6]);
+  const left = (sum?.bounced ?? 0) - 5;
+  expect(await counted()).toMatchObject({ all: { hard: left }, bulk: { hard: left } });
+  const { body: list } = await loop.ws.client.get<{ data: unknown[] }>("/suppressions");
+  expect(list.data).toEqual([]);
+});

@@ -3,7 +3,8 @@
  * the row stays, as the history of the address. Nothing here is locked but rows of these tables and tallies.
  *
  * Promises: what is added twice is one row, the first. Undoing takes back the bounce or complaint that was
- * counted for it, once, on the day it was counted.
+ * counted for it, once, on the day it was counted; by key only a few of each day, so that nobody clears the
+ * evidence against their own list.
  */
 
 import { parseMailbox } from "../../address.ts";
@@ -56,6 +57,11 @@ export type SuppressionKey = { hash: Buffer } | { id: string };
 const EVIDENCE_CHARS_MAX = 500;
 /** Counts are summed over workers; what is undone is one more of them. */
 const UNDOING_WORKER = "undone";
+/** With those of a workspace, while one of its keys undoes. */
+const UNDOING_LOCKS = 7_165_202;
+/** By key so many bounces of a day no longer count, or this share of them; the same of complaints. */
+const BY_KEY_EACH_DAY = 5;
+const BY_KEY_SHARE = 0.1;
 
 /** So many soft bounces within so many days. */
 export type SoftSeries = { bounces: number; days: number };
@@ -276,11 +282,13 @@ export async function undoSuppressions(
   sql: Sql,
   workspaceId: string,
   keys: readonly SuppressionKey[],
-  now: Date,
+  { now, by }: { now: Date; by: "key" | "operator" },
 ): Promise<{ id: string; hash: string }[]> {
   const ids = keys.flatMap((key) => ("id" in key ? [key.id] : []));
   const hashes = keys.flatMap((key) => ("hash" in key ? [key.hash] : []));
   return sql.begin(async (tx) => {
+    // what another call takes back is seen
+    if (by === "key") await tx`select pg_advisory_xact_lock(${UNDOING_LOCKS}, hashtext(${workspaceId}))`;
     const undone = await typed(tx, undoneRow)`
       with held as materialized (
         select id from suppressed_address
@@ -292,7 +300,8 @@ export async function undoSuppressions(
       where s.workspace_id = ${workspaceId} and s.id = held.id
       returning s.id, encode(s.address_hash, 'hex') as hash, s.email, s.email_id as "emailId", s.reason,
         s.counted_day as "countedDay"`;
-    const counted = undone.filter(isCountedOnce);
+    const all = undone.filter(isCountedOnce);
+    const counted = by === "key" && all.length > 0 ? await thoseOfKey(tx, workspaceId, all) : all;
     if (counted.length > 0) await uncount(tx, workspaceId, counted);
     return undone.map(({ id, hash }) => ({ id, hash }));
   });
@@ -308,6 +317,46 @@ type UndoneCount = Undone & { countedDay: number };
 
 function isCountedOnce(one: Undone): one is UndoneCount {
   return one.countedDay !== null;
+}
+
+const countsOfDayRow = {
+  day: integer,
+  bounced: integer,
+  bouncedBack: integer,
+  complained: integer,
+  complainedBack: integer,
+};
+
+/** Those that a key may take back. */
+async function thoseOfKey(
+  tx: Tx,
+  workspaceId: string,
+  counted: readonly UndoneCount[],
+): Promise<UndoneCount[]> {
+  const days = [...new Set(counted.map(({ countedDay }) => countedDay))];
+  const rows = await typed(tx, countsOfDayRow)`
+    select day,
+      coalesce(sum(hard_bounced) filter (where worker <> ${UNDOING_WORKER}), 0)::int as bounced,
+      -coalesce(sum(hard_bounced) filter (where worker = ${UNDOING_WORKER}), 0)::int as "bouncedBack",
+      coalesce(sum(complained) filter (where worker <> ${UNDOING_WORKER}), 0)::int as complained,
+      -coalesce(sum(complained) filter (where worker = ${UNDOING_WORKER}), 0)::int as "complainedBack"
+    from tally where workspace_id = ${workspaceId} and day = any(${days}::int[])
+    group by day`;
+  const left = new Map<string, number>();
+  for (const { day, bounced, bouncedBack, complained, complainedBack } of rows) {
+    left.set(`bounce ${day}`, mostBackByKey(bounced) - bouncedBack);
+    left.set(`complaint ${day}`, mostBackByKey(complained) - complainedBack);
+  }
+  return counted.filter(({ reason, countedDay }) => {
+    const kind = `${reason} ${countedDay}`;
+    const more = left.get(kind) ?? 0;
+    left.set(kind, more - 1);
+    return more > 0;
+  });
+}
+
+function mostBackByKey(counted: number): number {
+  return Math.max(BY_KEY_EACH_DAY, Math.floor(counted * BY_KEY_SHARE));
 }
 
 /**
