@@ -162,7 +162,7 @@ export async function stop(
   const { id, name } = await expectAutomation(sql, options.workspace, ref);
   const now = new Date(clock.now());
   if (options.run === undefined) await setAutomationState(sql, options.workspace, id, "paused", now);
-  const which = options.run === undefined ? { automationId: id } : { runId: options.run };
+  const which = { automationId: id, ...(options.run !== undefined && { runId: options.run }) };
   const stopped = await stopRuns(sql, options.workspace, which, "stopped by hand", now);
   say(options, { id, stopped }, `${stopped} run${stopped === 1 ? "" : "s"} of ${name} stopped.`);
 }

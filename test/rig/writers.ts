@@ -852,9 +852,10 @@ export const WRITERS: readonly Writer[] = [
   ),
   writer("automations/runs.ts stopRuns", ({ sql }, rows) => {
     const ws = rows.workspace();
-    const which = rows.chance(0.5)
-      ? { automationId: rows.pick(ws.automations).id }
-      : { runId: rows.pick(ws.runs).id };
+    const which = {
+      automationId: rows.pick(ws.automations).id,
+      ...(rows.chance(0.5) && { runId: rows.pick(ws.runs).id }),
+    };
     return stopRuns(sql, ws.id, which, "stopped", rows.date);
   }),
   writer("automations/runs.ts dropEntries", ({ sql }, rows) => {

@@ -68,6 +68,14 @@ test("a new contact is pending, gets one mail, and the button on its page subscr
   expect((await contact("new@x.example")).status).toBe("unsubscribed");
 });
 
+test("the link of somebody who complained opens nothing any more", async () => {
+  await add("cross@x.example");
+  const [mail] = await mailsTo("cross@x.example", 1);
+  await client.post("/suppressions", { email: "cross@x.example", reason: "complaint" });
+  expect((await fetch(linkIn(mail as Mail), { method: "POST" })).status).toBe(410);
+  expect((await contact("cross@x.example")).status).toBe("unsubscribed");
+});
+
 test("at most one mail in 24 hours, and three in all until one is answered", async () => {
   await add("again@x.example");
   await mailsTo("again@x.example", 1);

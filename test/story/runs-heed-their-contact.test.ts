@@ -108,6 +108,29 @@ test.each([
   expect((await loadOpen(flows.sql, held, row?.emailIds ?? []))[0]?.barred).toBe(barred);
 });
 
+test("so is a mail whose audience is deleted, also before its contacts are erased", async () => {
+  const { shop, id } = await waiting("flo-deleted@example.net");
+  expect((await afterAnHour(shop, id)).mails).toBe(1);
+  const [row] = await flows.sql<{ id: string; generation: number; emailIds: string[] }[]>`
+    select id, generation, email_ids as "emailIds" from bag where workspace_id = ${shop.id}`;
+  const held = { workspaceId: shop.id, id: row?.id ?? "", generation: row?.generation ?? 0, token: shop.id };
+  await claimBag(flows.sql, held, flows.clock.given());
+  await shop.client.call("DELETE", `/audiences/${shop.audienceId}`);
+  const [contact] = await flows.sql`select from contact where workspace_id = ${shop.id}`;
+  expect(contact).toBeDefined();
+  expect((await loadOpen(flows.sql, held, row?.emailIds ?? []))[0]?.barred).toBe("erased");
+});
+
+test("a run is stopped as one of its own automation only", async () => {
+  const { shop, id } = await waiting("gus@example.net");
+  const other = await shop.automate({ ...STEPS, name: "Other", event: "other" });
+  const now = new Date(flows.clock.now());
+  const [run] = await shop.runs(id);
+  const runId = run?.id ?? "";
+  expect(await stopRuns(flows.sql, shop.id, { automationId: other, runId }, "by hand", now)).toBe(0);
+  expect(await stopRuns(flows.sql, shop.id, { automationId: id, runId }, "by hand", now)).toBe(1);
+});
+
 test("a paused automation starts nothing, and what is under way goes on", async () => {
   const { shop, id } = await waiting("gil@example.net");
   const now = () => new Date(flows.clock.now());

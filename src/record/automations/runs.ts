@@ -201,11 +201,15 @@ const RUN_EVENTS = 5;
 export async function stopRuns(
   sql: Sql,
   workspaceId: string,
-  which: { automationId: string } | { runId: string },
+  which: { automationId: string; runId?: string },
   reason: string,
   now: Date,
 ): Promise<number> {
-  if ("runId" in which) return stopSome(sql, workspaceId, [which.runId], reason, now);
+  if (which.runId !== undefined) {
+    const those = sql`r.workspace_id = ${workspaceId} and r.automation_id = ${which.automationId}
+      and r.id = ${which.runId}`;
+    return (await stopThose(sql, those, STOPPED_MAX, reason, now)).length;
+  }
   await awaitStarting(sql, workspaceId);
   let stopped = 0;
   for (let after = ID_FIRST; ; ) {

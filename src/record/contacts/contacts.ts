@@ -49,8 +49,8 @@ export async function holdContacts(tx: Tx | Sql, wanted: readonly Wanted[]): Pro
 }
 
 /**
- * Which of these contacts there are; they cannot be erased before the commit. Waits for an erasure that is
- * being committed. Call it before any ledger is locked.
+ * Which of these contacts there are, in audiences that are; they cannot be erased before the commit. Waits
+ * for an erasure that is being committed. Call it before any ledger is locked.
  */
 export async function keepContacts(
   tx: Tx | Sql,
@@ -61,6 +61,7 @@ export async function keepContacts(
     join unnest(${wanted.map((w) => w.workspaceId)}::uuid[],
       ${wanted.map((w) => w.id)}::uuid[]) as w(workspace_id, id)
       on c.workspace_id = w.workspace_id and c.id = w.id
+    join audience a on a.workspace_id = c.workspace_id and a.id = c.audience_id and a.deleted_at is null
     order by c.workspace_id, c.id for key share of c`.execute();
   return new Set(rows.map(({ id }) => id));
 }

@@ -116,7 +116,10 @@ export async function loadOpen(
            case when e.contact_id is not null then nullif(coalesce((select case
              when c.archived_at is not null then 'archived'
                                            when c.status = 'subscribed' then '' else c.status end
-                               from contact c where c.workspace_id = e.workspace_id and c.id = e.contact_id),
+                               from contact c
+                               join audience a on a.workspace_id = c.workspace_id and a.id = c.audience_id
+                                 and a.deleted_at is null
+                               where c.workspace_id = e.workspace_id and c.id = e.contact_id),
                                  'erased'), '')
            end as barred
     from email e

@@ -458,6 +458,11 @@ export async function unsubscribeComplainers(
     update contact c set status = 'unsubscribed', updated_at = ${now} from held
     where c.workspace_id = held.workspace_id and c.id = held.id
     returning c.workspace_id as "workspaceId", c.id, held.evidence`;
+  // the link that confirms opens nothing any more
+  await tx`
+    update confirmation f set is_open = false, is_mailed = true
+    from unnest(${gone.map((g) => g.workspaceId)}::uuid[], ${gone.map((g) => g.id)}::uuid[]) as c(workspace_id, id)
+    where f.workspace_id = c.workspace_id and f.contact_id = c.id`;
   await tx`
     insert into consent (workspace_id, contact_id, id, kind, source, captured_at, wording, recorded_at)
     select workspace_id, contact_id, id, 'withdrawn', 'complaint', ${now}, evidence, ${now}
