@@ -319,7 +319,7 @@ test("whoever has all of a mail keeps a connection that others need for a minute
   const sent = under.send("one@a.test");
   await expect.poll(() => under.direct.figures.waiting).toBe(1);
   under.pass(19_000);
-  // given as much time as the next look takes
+  // meanwhile another mail is answered
   expect(await Promise.race([sent, under.send("one@unnamed.test")])).toMatchObject([{ phase: "route" }]);
   expect(sink.connections).toBe(0);
   under.pass(1_000);
