@@ -10,8 +10,7 @@
 import { parseMailbox } from "../../address.ts";
 import { DAY_MS } from "../../clock.ts";
 import type { HistoryEntry } from "../../rules/email.ts";
-import type { SuppressionReason } from "../../rules/suppression.ts";
-import { SUPPRESSION_REASONS } from "../../rules/suppression.ts";
+import { leftToUndoByKey, SUPPRESSION_REASONS, type SuppressionReason } from "../../rules/suppression.ts";
 import { fencedNow } from "../cells/moving.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import {
@@ -59,9 +58,6 @@ const EVIDENCE_CHARS_MAX = 500;
 const UNDOING_WORKER = "undone";
 /** With those of a workspace, while one of its keys undoes. */
 const UNDOING_LOCKS = 7_165_202;
-/** By key so many bounces of a day no longer count, or this share of them; the same of complaints. */
-const BY_KEY_EACH_DAY = 5;
-const BY_KEY_SHARE = 0.1;
 
 /** So many soft bounces within so many days. */
 export type SoftSeries = { bounces: number; days: number };
@@ -344,8 +340,8 @@ async function thoseOfKey(
     group by day`;
   const left = new Map<string, number>();
   for (const { day, bounced, bouncedBack, complained, complainedBack } of rows) {
-    left.set(`bounce ${day}`, mostBackByKey(bounced) - bouncedBack);
-    left.set(`complaint ${day}`, mostBackByKey(complained) - complainedBack);
+    left.set(`bounce ${day}`, leftToUndoByKey({ counted: bounced, undone: bouncedBack }));
+    left.set(`complaint ${day}`, leftToUndoByKey({ counted: complained, undone: complainedBack }));
   }
   return counted.filter(({ reason, countedDay }) => {
     const kind = `${reason} ${countedDay}`;
@@ -353,10 +349,6 @@ async function thoseOfKey(
     left.set(kind, more - 1);
     return more > 0;
   });
-}
-
-function mostBackByKey(counted: number): number {
-  return Math.max(BY_KEY_EACH_DAY, Math.floor(counted * BY_KEY_SHARE));
 }
 
 /**
