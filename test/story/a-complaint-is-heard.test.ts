@@ -109,6 +109,30 @@ test("another system reports through the API, as often as it likes", async () =>
   });
 });
 
+test.each(["soft", "block"])("a mail told of as %s bounces hard afterwards, once", async (category) => {
+  const address = `told-${category}@example.net`;
+  const { id } = await delivered(address);
+  const before = await loop.counts();
+  const tell = (category: string) =>
+    loop.ws.client.post("/feedback", [{ email_id: id, type: "bounce", category, detail: category }]);
+  await tell(category);
+  await loop.once(id, ({ status }) => status === "bounced");
+  for (const told of ["hard", "hard", category]) await tell(told);
+  expect((await loop.results()).slice(-3).sort()).toEqual([
+    "bounced",
+    "ignored: bounced stands",
+    "ignored: bounced stands",
+  ]);
+  expect(await loop.counts()).toEqual({ ...before, hard: (before.hard ?? 0) + 1 });
+  const { events } = await loop.show(id);
+  expect(events.filter(({ type }) => type === "bounced").map(({ detail }) => detail)).toEqual([
+    category,
+    "hard",
+  ]);
+  const { body } = await loop.ws.client.get(`/suppressions/${address}`);
+  expect(body).toMatchObject({ reason: "bounce", evidence: "hard" });
+});
+
 test("a report from a clock that is ahead counts as of now, and leaves the times of later ones right", async () => {
   const { id } = await delivered("ahead@example.net");
   const at = new Date(Date.now() + 86_400_000).toISOString();

@@ -3,7 +3,8 @@
  * sent.
  *
  * Promises: an outcome only gets worse, and for each recipient once: delivered, then bounced, then
- * complained. A report about a mail of which something is still open waits until that is settled, since
+ * complained. Who bounced softly, or was not wanted, may still bounce hard, so that what somebody tells of
+ * their own mail hides nothing. A report about a mail of which something is still open waits until that is settled, since
  * whoever sends it would overwrite what is written now. What is said twice, late or against what is known
  * changes nothing. Who bounced hard or complained is suppressed in the same transaction, and who complained
  * leaves every audience; neither waits for other recipients of the mail, to whom it may be tried for days.
@@ -146,8 +147,10 @@ export async function applyReports(
     await insertSuppressions(tx, [], now, { series: context.series, who: wavering });
   for (const { next, suppressed } of worse) {
     if (!next.isSettled || (suppressed && undone.has(suppressed))) continue;
-    count(counts, next.email, next.count);
-    countPart(parts, next.email, next.address, next.count);
+    count(counts, next.email, next.count, 1);
+    count(counts, next.email, next.insteadOf, -1);
+    countPart(parts, next.email, next.address, next.count, 1);
+    countPart(parts, next.email, next.address, next.insteadOf, -1);
     if (next.count === "complained") sources.push(complaintFrom(next.email, next.address));
   }
   if (counts.size > 0) await addReported(tx, context.worker, [...counts.values()]);
@@ -214,6 +217,8 @@ type Worse = {
   /** It names addresses behind the recipient's. */
   isBehind: boolean;
   count: keyof Counts | null;
+  /** As what it was counted before. */
+  insteadOf: keyof Counts | null;
   address: string | null;
 };
 /** `isSettled`: it can be written. Until then it only suppresses. */
@@ -259,20 +264,36 @@ function worseOf(row: ReportedRow | ReportedEmail, marks: string, told: Told): W
       what,
       isBehind,
       count: null,
+      insteadOf: null,
       address: null,
     };
   }
   const letter = what.kind === "bounced" ? "b" : "c";
-  if (!WORSE_THAN[letter].includes(mark)) return `ignored: ${NAME_OF[mark] ?? "nothing"} stands`;
+  const passing =
+    what.kind === "bounced" && isFinal(what) && mark === "b" ? passingBounce(email, event) : null;
+  if (passing === null && !WORSE_THAN[letter].includes(mark))
+    return `ignored: ${NAME_OF[mark] ?? "nothing"} stands`;
   const next = {
     ...email,
     marks: marks.slice(0, place) + letter + marks.slice(place + 1),
     events: [...email.events, event],
   };
-  const address = addressOf(recipient);
+  const worse = { what, isBehind, address: addressOf(recipient) };
   if (what.kind === "complained")
-    return { email: { ...next, complainedAt: at }, what, isBehind, count: "complained", address };
-  return { email: { ...next, bouncedAt: at }, what, isBehind, count: COUNT_OF[what.category], address };
+    return { ...worse, email: { ...next, complainedAt: at }, count: "complained", insteadOf: null };
+  const insteadOf = passing && COUNT_OF[passing];
+  return { ...worse, email: { ...next, bouncedAt: at }, count: COUNT_OF[what.category], insteadOf };
+}
+
+/** How the recipient bounced after the mail was taken, if that was not hard; it was told, and once. */
+function passingBounce({ history, events }: ReportedEmail, { recipient }: HistoryEntry): BounceKind | null {
+  const of = [...(history ?? []), ...events].filter((entry) => entry.recipient === recipient);
+  const taken = of.findIndex(({ type }) => type === "delivered");
+  if (taken < 0) return null;
+  const bounces = of.slice(taken + 1).filter(({ type }) => type === "bounced");
+  const [first] = bounces;
+  if (bounces.length !== 1 || first?.bounce === undefined || first.bounce === "expired") return null;
+  return first.bounce;
 }
 
 /**
@@ -346,6 +367,7 @@ function count(
   counts: Map<string, { workspaceId: string; day: number; counts: Counts }>,
   { workspaceId, sentAt, createdAt }: ReportedEmail,
   name: keyof Counts | null,
+  by: 1 | -1,
 ): void {
   if (name === null) return;
   const day = dayOf({ sentAt, createdAt });
@@ -355,7 +377,7 @@ function count(
     day,
     counts: { hardBounced: 0, softBounced: 0, blocked: 0, complained: 0 },
   };
-  known.counts[name]++;
+  known.counts[name] += by;
   counts.set(key, known);
 }
 
@@ -371,12 +393,13 @@ function countPart(
   email: ReportedEmail,
   address: string | null,
   name: keyof Counts | null,
+  by: 1 | -1,
 ): void {
   if (name === null || name === "softBounced") return;
   const part = partOfAttempt(email, attemptThat("delivered", email.history, address));
   if (!isCounted(part)) return;
   const isLate = name === "hardBounced";
-  parts.add(email.workspaceId, dayOf(email), part, { [name]: 1, ...(isLate && { lateBounced: 1 }) });
+  parts.add(email.workspaceId, dayOf(email), part, { [name]: by, ...(isLate && { lateBounced: by }) });
 }
 
 /** Of the reader's domain, whose provider reports it; of an erased person that is not known. */
