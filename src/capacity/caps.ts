@@ -166,9 +166,11 @@ export function stateOf({ state, plan }: CapacityRow, policy: Policy): CapState 
 
 /** What a person set: for the caps, or as a limit of the workspace, which has no end. */
 export function overrideOf({ override, limits }: CapacityRow): Override | null {
+  const stored = override as Override | null;
   const fixed = limits.cap_day ?? null;
-  const fixedHour = limits.cap_hour ?? null;
-  if (fixed === null && fixedHour === null) return override as Override | null;
+  const fixedHour = limits.cap_hour ?? stored?.fixedHour ?? null;
+  if (fixed === null && stored !== null) return { ...stored, fixedHour };
+  if (fixed === null && fixedHour === null) return null;
   const reason = "a limit of the workspace";
   return { minimum: null, maximum: null, fixed, fixedHour, until: null, by: "operator", reason };
 }
@@ -211,7 +213,7 @@ async function decide(
   changes: readonly ChangeReason[],
   now: number,
 ): Promise<Saved> {
-  const caps = capsOf(row, policy, next, now);
+  const { dayInForce: _, ...caps } = capsOf(row, policy, next, now);
   const before = { day: row.capDay, hour: row.capHour };
   const version = policyVersion(policy);
   const isChanged = isNew(row, policy, next, now);
@@ -237,10 +239,12 @@ async function decide(
   return saveDecision(sql, decision, new Date(now));
 }
 
-/** Limits of the workspace stand above these and are not repeated in them. */
-function capsOf({ plan }: CapacityRow, policy: Policy, { state, override }: Next, now: number) {
+/** Limits of the workspace stand above these and are not repeated in them, but shares are of the limit. */
+function capsOf({ plan, limits }: CapacityRow, policy: Policy, { state, override }: Next, now: number) {
   const caps = effective(policy, plan, state, override, now);
-  return { day: caps.day, hour: caps.hour, reservedShare: reservedShareOf(state, caps) };
+  const dayInForce = limits.cap_day ?? caps.day;
+  const reservedShare = reservedShareOf(state, { ...caps, day: dayInForce });
+  return { day: caps.day, hour: caps.hour, dayInForce, reservedShare };
 }
 
 function isTroubled({ level, parts = NO_PARTS }: CapState): boolean {
@@ -251,8 +255,8 @@ function isTroubled({ level, parts = NO_PARTS }: CapState): boolean {
 function partsOf(row: CapacityRow, policy: Policy, { state, override }: Next, now: number) {
   const known = row.state as CapState | null;
   if (known?.parts === undefined && state.parts === undefined) return null;
-  const caps = capsOf(row, policy, { state, override }, now);
-  const context = { policy, plan: row.plan, capDay: caps.day, now };
+  const { dayInForce } = capsOf(row, policy, { state, override }, now);
+  const context = { policy, plan: row.plan, capDay: dayInForce, now };
   return {
     shares: sharesOf(state.parts ?? NO_PARTS, context, override),
     limits: limitsOf(state.parts ?? NO_PARTS, context),

@@ -382,8 +382,13 @@ export function growthAfter(
   const counts = days.find((one) => one.day === ended);
   const needed = Math.ceil(policy.utilisation * inForce);
   const why: string[] = [];
-  if (!counts || (counts.used < needed && counts.delayed === 0))
-    why.push(`${ended} used ${counts?.used ?? 0} of ${inForce} and nothing waited, growth needs ${needed}`);
+  const active = activeOverride(override, now);
+  // for a fixed cap of the hour mail waits however large that of the day becomes
+  const waits = active?.fixedHour == null;
+  if (!counts || (counts.used < needed && !(waits && counts.delayed > 0)))
+    why.push(
+      `${ended} used ${counts?.used ?? 0} of ${inForce}${waits ? " and nothing waited" : ""}, growth needs ${needed}`,
+    );
   const delivered = deliveredWithin(days, dayPlus(ended, 1 - policy.window_days), ended);
   if (delivered < policy.delivered_min)
     why.push(
@@ -399,7 +404,6 @@ export function growthAfter(
     isAfterHarm ? policy.growth_after_shrink : Infinity,
     unknown.length > 0 ? policy.growth_unknown : Infinity,
   );
-  const active = activeOverride(override, now);
   const limit = Math.min(
     policy.ceiling[plan],
     active?.maximum ?? Number.POSITIVE_INFINITY,

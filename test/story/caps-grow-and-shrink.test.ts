@@ -3,8 +3,8 @@
  * them.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { setOverride } from "../../src/capacity/caps.ts";
-import { DEFAULT_POLICY, type Override } from "../../src/capacity/policy.ts";
+import { overrideOf, setOverride, stateOf } from "../../src/capacity/caps.ts";
+import { DEFAULT_POLICY, type Override, startState } from "../../src/capacity/policy.ts";
 import { makePartitions } from "../../src/record/db/partitions.ts";
 import {
   type CapacityRow,
@@ -159,6 +159,43 @@ test("a cap that changes holds from the next request on, also where Redis knew t
   );
   await send(ws, 100);
   expect(await waiting(ws)).toBe(51);
+});
+
+test("a probe is as wide as it was set, also under a limit of the workspace", async () => {
+  const ws = await api.workspace("pro", { cap_day: 10_000 });
+  await judge();
+  const row = (await findCapacity(api.sql, ws.id)) as CapacityRow;
+  const probing = {
+    workspaceId: ws.id,
+    known: row,
+    state: { ...startState(DEFAULT_POLICY, "pro"), level: "probing" as const, probe: 20 },
+    override: null,
+    isTroubled: true,
+    policyVersion: "test",
+    caps: { day: 300, hour: 100, reservedShare: 0.3 },
+    parts: null,
+    isNew: true,
+    changes: [],
+  };
+  expect(await saveDecision(api.sql, probing, new Date(clock.now()))).toMatchObject({ kind: "saved" });
+  await judge();
+  const [{ share } = { share: 0 }] = await api.sql<{ share: number }[]>`
+    select reserved_share as share from ledger where workspace_id = ${ws.id}`;
+  expect(share).toBeCloseTo(1 - 20 / 10_000, 5);
+});
+
+test("a limit of the hour leaves what a person set for the day", async () => {
+  const ws = await api.workspace("pro", { cap_hour: 200 });
+  const by = { name: "Ada", reason: "x" };
+  await setOverride(api.sql, DEFAULT_POLICY, ws.id, { ...NOBODY, maximum: 310 }, by, clock.now());
+  await send(ws, 300);
+  await tally(ws, { attempted: 300, delivered: 300, fblDelivered: 100 });
+  await judge();
+  await nextDay();
+  await judge();
+  const row = (await findCapacity(api.sql, ws.id)) as CapacityRow;
+  expect(overrideOf(row)).toMatchObject({ maximum: 310, fixedHour: 200 });
+  expect(stateOf(row, DEFAULT_POLICY).capDay).toBeLessThanOrEqual(310);
 });
 
 test("use and delays of a day are known after it, also when nobody looked before midnight", async () => {

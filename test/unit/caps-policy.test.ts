@@ -60,6 +60,14 @@ describe("growth", () => {
     expect(run(settled(), [counts(today, { delivered: 120, delayed: 3 })], tomorrow).state.capDay).toBe(420);
   });
 
+  test("mail that waited is none while the cap of the hour is fixed: it waits for that", () => {
+    const waited = [counts(today, { delivered: 120, delayed: 3 })];
+    const day = run(settled(), waited, tomorrow, override({ fixedHour: 20 }));
+    expect(day.state.capDay).toBe(300);
+    const used = [counts(today, { delivered: 300, delayed: 3 })];
+    expect(run(settled(), used, tomorrow, override({ fixedHour: 20 })).state.capDay).toBe(420);
+  });
+
   test.each([
     ["bounces", { bounced: 9 }],
     ["complaints", { complained: 2, fblDelivered: 200 }],

@@ -4,11 +4,11 @@
  *
  * Promises: an outcome only gets worse, and for each recipient once: delivered, then bounced, then
  * complained. Who bounced softly, or was not wanted, may still bounce hard, so that what somebody tells of
- * their own mail hides nothing. A report about a mail of which something is still open waits until that is settled, since
- * whoever sends it would overwrite what is written now. What is said twice, late or against what is known
- * changes nothing. Who bounced hard or complained is suppressed in the same transaction, and who complained
- * leaves every audience; neither waits for other recipients of the mail, to whom it may be tried for days.
- * What was undone meanwhile stays undone, and is not counted.
+ * their own mail hides nothing. A report about a mail of which something is still open waits until that is
+ * settled, since whoever sends it would overwrite what is written now. What is said twice, late or against
+ * what is known changes nothing. Who bounced hard or complained is suppressed in the same transaction, and
+ * who complained leaves every audience; neither waits for other recipients of the mail, to whom it may be
+ * tried for days. What was undone meanwhile stays undone, and is not counted.
  */
 import { identity, parseMailbox } from "../../address.ts";
 import { DAY_MS } from "../../clock.ts";
