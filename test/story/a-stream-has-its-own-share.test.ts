@@ -3,6 +3,10 @@
  * leave free.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { newId } from "../../src/ids.ts";
+import { connectRecord } from "../../src/record/db/connect.ts";
+import { mailCommit } from "../../src/record/mail/commit.ts";
+import { lockAccounts } from "../../src/record/workspaces/ledgers.ts";
 import { BUCKET_MS, HOUR_BUCKETS } from "../../src/rules/ledger.ts";
 import { MovableClock } from "../rig/clock.ts";
 import { type CommandLine, commandLine } from "../rig/command.ts";
@@ -84,6 +88,36 @@ test("of a batch in several streams each waits for itself, and the quota counts 
   });
   expect((await ws.client.post("/emails/batch", mixed)).status).toBe(429);
   expect((await ws.client.post("/emails/batch", mixed.slice(0, 10))).status).toBe(200);
+});
+
+test("a batch that the record refuses counts in none of its streams, whatever is committed with it", async () => {
+  const ws = await api.workspace("pro", { cap_hour: 100, cap_day: 1_000, emails_per_month: 15 });
+  await send(ws.client, 10, "bulk");
+  const [before] = await lockAccounts(api.sql, [ws.id]);
+  const submissionOf = (...mails: { bulk: boolean; weight: number }[]) => ({
+    ...{
+      workspaceId: ws.id,
+      version: before?.version ?? 0,
+      given: clock.now(),
+      claim: null,
+      attachments: [],
+    },
+    counted: mails.reduce((sum, { weight }) => sum + weight, 0),
+    emails: mails.map((one) => ({
+      ...{ ...one, workspaceId: ws.id, id: newId(clock.now()), keyId: null, stream: "", head: "{}" },
+      ...{ bytes: 100, html: null, plain: "p", extra: null, scheduledAt: null },
+    })),
+  });
+  const connect = () => connectRecord(stage.databaseUrl, "commits", 10_000);
+  const commit = mailCommit({ connect, timeoutMs: 10_000 }, () => {}, Buffer.from);
+  const [refused, accepted] = await Promise.all([
+    commit.submit(submissionOf({ bulk: true, weight: 3 }, { bulk: false, weight: 6 })),
+    commit.submit(submissionOf({ bulk: false, weight: 1 })),
+  ]);
+  await commit.close();
+  expect([refused, accepted]).toMatchObject([{ kind: "over", used: 10 }, { kind: "accepted" }]);
+  const [after] = await lockAccounts(api.sql, [ws.id]);
+  expect(after?.ledger).toMatchObject({ monthUsed: 11, capDayUsed: 11, capDayBulk: 10 });
 });
 
 test("the reserved share of a stream is free for it, however much another sends", async () => {

@@ -267,16 +267,19 @@ class MailTransaction implements Transaction<Submission, SubmissionVerdict> {
     const lines = byStream(ready);
     const isPrivate = isOwn && wanted.every(isPrivateMail);
     const counted = isOwn ? weightOf(wanted) : submission.counted;
-    const judged = lines.map((mails, n) => {
+    const judged: LedgerVerdict[] = [];
+    for (const [n, mails] of lines.entries()) {
       const { bulk, stream } = mails[0] ?? TRANSACTIONAL_STREAM;
       const weights = mails.map(openOf);
-      if (isPrivate) return letPass(account.ledger, { bulk, stream }, weights);
       // the quota is asked once, for all of them
       const ask = { bulk, stream, counted: n === 0 ? counted : 0, countsDay: !isOwn, weights };
-      return judge(account.ledger, account.allowance, ask);
-    });
-    const [first] = judged;
-    if (first?.kind === "over" && !isOwn) return { ...first, account };
+      const verdict = isPrivate
+        ? letPass(account.ledger, { bulk, stream }, weights)
+        : judge(account.ledger, account.allowance, ask);
+      // before other streams are asked, whose caps would count what is not sent
+      if (verdict.kind === "over" && !isOwn) return { ...verdict, account };
+      judged.push(verdict);
+    }
     countAccepted(account.ledger, weightOf(wanted));
     let suppressed = 0;
     for (const [email, { open, ...mark }] of marked) {
