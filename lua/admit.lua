@@ -3,8 +3,9 @@ admit: who is asking, and for how many of these requests has their rate room?
 
 Promises: looks up key and workspace, checks the second and the minute together and only then counts both, so a
 refused request is not counted. Of several requests the first are admitted, as if each had come alone. Windows are
-fixed, aligned to UTC, and only move forward: a clock that steps back counts in the newest window seen. A record older
-than its `until` is treated as absent; expiry merely cleans up.
+fixed, aligned to UTC, and only move forward: a clock that steps back a little counts in the newest window seen. If it
+steps back further, what that window counted counts in the present one, so nobody waits for the time to come again. A
+record older than its `until` is treated as absent; expiry merely cleans up.
 Refuses: nothing by itself when a record is absent; the caller loads it from the record and asks again.
 
 KEYS key_record workspace_record key_rates workspace_rates
@@ -34,8 +35,8 @@ local function window(rates, name, field, width, limit)
   local start, used = math.floor(now / width), 0
   local newest = tonumber(stored[1]) or 0
   if newest >= start then
-    start = newest
     used = tonumber(stored[2])
+    if newest == start + 1 then start = newest end
   end
   return { rates = rates, name = name, field = field, start = start, used = used, limit = limit, width = width, ends = (start + 1) * width }
 end

@@ -25,6 +25,10 @@ for n = 1, #held, 2 do
     if tonumber(lives) <= now then
       redis.call('HDEL', room, held[n])
     else
+      -- the clock was set back: one that died must not hold its connections until that time comes again
+      if tonumber(lives) > now + 2 * lives_ms then
+        redis.call('HSET', room, held[n], string.format('%d:%d:%d', has, wants, now + lives_ms))
+      end
       others = others + 1
       others_open = others_open + tonumber(has)
       if name < worker then rank = rank + 1 end
@@ -66,8 +70,12 @@ for _, one in ipairs(due) do
   wait = math.max(wait, next_at - (one.burst - 1) * one.every - now)
   expires = math.max(expires, next_at - now)
 end
-redis.call('HSETNX', room, 'since', now)
-local age = now - tonumber(redis.call('HGET', room, 'since'))
+local since = tonumber(redis.call('HGET', room, 'since'))
+if not since or since > now then
+  since = now
+  redis.call('HSET', room, 'since', since)
+end
+local age = now - since
 redis.call('PEXPIRE', room, math.ceil(expires))
 
 return { connections, granted, math.ceil(wait), others + 1, rank, math.min(at_once - granted, 1e9), age }

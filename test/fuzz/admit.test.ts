@@ -146,13 +146,17 @@ class Model {
     };
   }
 
-  /** The newest window seen; an admitted request counts in it, a refused one leaves no trace. */
+  /**
+   * The newest window seen, if that is the present or the next one; what was counted in a later one counts in the
+   * present. An admitted request counts in it, a refused one leaves no trace.
+   */
   #window(owner: number | "workspace", name: "s" | "m", width: number, now: number) {
     const rates = this.rates.get(owner) ?? {};
     this.rates.set(owner, rates);
     const start = Math.floor(now / width);
     const held = rates[name];
-    const window = held && held.start >= start ? held : { start, used: 0 };
+    const newest = held && held.start >= start ? held : { start, used: 0 };
+    const window = newest.start > start + 1 ? { start, used: newest.used } : newest;
     const count = () => {
       window.used++;
       rates[name] = window;
@@ -375,6 +379,7 @@ function someStep(random: (below: number) => number): number {
     -random(2_000),
     random(20_000),
     random(90) === 0 ? 100_000 : 0,
+    random(40) === 0 ? -random(300_000) : 0,
   ];
   return steps[random(steps.length)] as number;
 }

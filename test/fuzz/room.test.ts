@@ -70,6 +70,24 @@ test("workers never hold more than the limit together, and get it all when they 
   }
 });
 
+test("after the clock was set back, what a dead worker held is free when its time is over", async () => {
+  const room = `{fuzz-back-${process.pid}}`;
+  const ask = async (worker: string, now: number) => {
+    const given = { now, worker, lives_ms: LIVES_MS, connections_max: 4, open: 0, wanted: 4 };
+    const [connections = 0, , , , , , age = 0] = (await takeRoom.run(
+      redis,
+      { room },
+      { ...given, spacings: "", messages: 0 },
+    )) as number[];
+    return { connections, age };
+  };
+  expect(await ask("dead", START + 3_600_000)).toEqual({ connections: 4, age: 0 });
+  expect(await ask("alive", START)).toEqual({ connections: 0, age: 0 });
+  expect(await ask("alive", START + LIVES_MS - 1)).toMatchObject({ connections: 0 });
+  expect(await ask("alive", START + LIVES_MS)).toEqual({ connections: 4, age: LIVES_MS });
+  await redis.del(room);
+});
+
 test("messages are granted as the pacing of one worker would grant them, whoever asks", async () => {
   for (let round = 0; round < ROUNDS; round++) {
     const room = `{fuzz-pace-${round}-${process.pid}}`;
