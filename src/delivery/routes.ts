@@ -87,8 +87,11 @@ const HOSTS_MAX = 20_000;
  */
 const MX_HOSTS_MAX = 5;
 const ADDRESSES_PER_HOST_MAX = 3;
-/** Hosts used of one answer: more than any domain needs; an answer can hold ten times as many. */
-const MX_RECORDS_MAX = 500;
+/**
+ * Hosts kept of one answer: more than any domain needs. An answer can hold a hundred times as many, and
+ * routes are kept for many domains.
+ */
+const MX_KEPT_MAX = 50;
 /** Of one answer, each of which is compared with our own addresses. */
 const ADDRESSES_READ_MAX = 64;
 
@@ -218,16 +221,18 @@ export class Routes {
 
 /**
  * Domains of one receiver may number the same order differently, and name a host twice: its best rank counts.
+ * Of many hosts the preferred ones are kept, the same whatever order they come in.
  */
 function ranked(records: readonly { exchange: string; priority: number }[]): Mx[] {
   const best = new Map<string, number>();
-  for (const { exchange, priority } of records.slice(0, MX_RECORDS_MAX)) {
+  for (const { exchange, priority } of records) {
     const host = exchange.toLowerCase().replace(/\.$/, "");
     best.set(host, Math.min(priority, best.get(host) ?? priority));
   }
-  const preferences = [...new Set(best.values())].sort((a, b) => a - b);
+  const kept = [...best].sort(([a, p], [b, q]) => p - q || (a < b ? -1 : 1)).slice(0, MX_KEPT_MAX);
+  const preferences = [...new Set(kept.map(([, preference]) => preference))];
   const ranks = new Map(preferences.map((preference, rank) => [preference, rank]));
-  return [...best].map(([host, preference]) => ({ host, rank: ranks.get(preference) as number }));
+  return kept.map(([host, preference]) => ({ host, rank: ranks.get(preference) as number }));
 }
 
 const NO_STS: StsFound = { policy: null, failure: null };

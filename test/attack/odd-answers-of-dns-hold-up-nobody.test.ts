@@ -72,6 +72,26 @@ test.each<[what: string, mx: Mx[], addresses: string[]]>([
   expect(await heldByRoute(mx, addresses)).toBeLessThan(HELD_MS_MAX);
 });
 
+test("what is kept of thousands of hosts is little, and the same in whatever order they come", async () => {
+  const kept = async (mx: readonly Mx[]) => {
+    const dns: Dns = {
+      resolveMx: async () => [...mx],
+      resolve4: async () => [{ address: "8.8.8.8", ttl: 60 }],
+      resolve6: async () => [],
+    };
+    const random = () => 0;
+    const routes = new Routes({ dns, families: [4], mayCarryTo: mayCarryTo([]), now: () => 0, random });
+    const route = await routes.find("a.test");
+    if (!("stops" in route)) throw new Error(route.text);
+    return route;
+  };
+  const mx = many((n) => ({ exchange: `${n}.${LONG}.test`, priority: n % 7 }));
+  const route = await kept(mx);
+  expect(route.hosts.join("").length).toBeLessThan(20_000);
+  expect(route.stops.every(({ rank }) => rank === 0)).toBe(true);
+  expect((await kept(mx.toReversed())).name).toBe(route.name);
+});
+
 let world: World;
 beforeEach(async () => {
   world = await openWorld();
