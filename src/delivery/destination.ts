@@ -130,6 +130,8 @@ export class Destination implements Roommate, Claimant {
   #turnAt = Number.NEGATIVE_INFINITY;
   /** Hosts that failed since one was reached. */
   #tried = 0;
+  /** Connections that had to give way to others while they opened. */
+  readonly #givenUp = new WeakSet<Conversation>();
   /** Whether it answered a final dot, and has not had to give way since. */
   isProven = false;
   #downs = 0;
@@ -270,7 +272,10 @@ export class Destination implements Roommate, Claimant {
 
   /** Gives a connection up for mail to others; no other host is tried for now. */
   giveWay({ conversation }: SilentConnection): void {
-    if (conversation.isOpening) this.#tried = HOSTS_TRIED_MAX;
+    if (conversation.isOpening) {
+      this.#tried = HOSTS_TRIED_MAX;
+      this.#givenUp.add(conversation);
+    }
     this.isProven = false;
     const takenMs = conversation.takenMs(this.#now());
     conversation.giveUp(`given up after ${Math.round(takenMs / 1_000)} s, as mail to others waits`);
@@ -323,7 +328,8 @@ export class Destination implements Roommate, Claimant {
         this.#downs = 0;
         this.#downUntil = Number.NEGATIVE_INFINITY;
       },
-      onRefused: ({ peer }, failure) => this.#onRefused(peer, this.#leave(peer), failure),
+      onRefused: (conversation, failure) =>
+        this.#onRefused(conversation, this.#leave(conversation.peer), failure),
       onEnded: ({ peer }) => {
         this.#conversations--;
         this.#leave(peer);
@@ -389,9 +395,11 @@ export class Destination implements Roommate, Claimant {
     };
   }
 
-  #onRefused(peer: Peer, host: Host | null, failure: Reply): number | null {
+  #onRefused(conversation: Conversation, host: Host | null, failure: Reply): number | null {
     const now = this.#now();
-    if (host && failure.phase === "tls" && peer.tls === "opportunistic") {
+    const { tls } = conversation.peer;
+    // one that gave way to others shows nothing of the host's TLS
+    if (host && failure.phase === "tls" && tls === "opportunistic" && !this.#givenUp.has(conversation)) {
       host.openUntil = now + HOST_OPEN_MS;
       return 0;
     }

@@ -183,9 +183,12 @@ function actionOf(text: string, status: string | null): Action | null {
   return status.startsWith("5") ? "failed" : status.startsWith("4") ? "delayed" : null;
 }
 
-/** The code of a reply and its enhanced code, where the text begins with them or quotes them. */
+/**
+ * The code of a reply and its enhanced code, where the text begins with them or quotes them. Digits of an
+ * address or a host name are none.
+ */
 function codesIn(text: string): { code: number | null; status: string | null } {
-  const found = /(?:^|[^\d.])([245]\d\d)(?:[ -]#?([245]\.\d{1,3}\.\d{1,3}))?(?![\d.])/.exec(text);
+  const found = /(?:^|[^\w.@+])([245]\d\d)(?:[ -]#?([245]\.\d{1,3}\.\d{1,3}))?(?![\w.@+])/.exec(text);
   const alone = /(?:^|[^\d.])([245]\.\d{1,3}\.\d{1,3})(?![\d.])/.exec(text);
   return {
     code: found?.[1] === undefined ? null : Number(found[1]),

@@ -147,8 +147,8 @@ class Model {
   }
 
   /**
-   * The newest window seen, if that is the present or the next one; what was counted in a later one counts in the
-   * present. An admitted request counts in it, a refused one leaves no trace.
+   * The newest window seen, if that is the present or the next one; what was counted in a later one counts in
+   * the present. An admitted request counts in it, a refused one leaves no trace.
    */
   #window(owner: number | "workspace", name: "s" | "m", width: number, now: number) {
     const rates = this.rates.get(owner) ?? {};

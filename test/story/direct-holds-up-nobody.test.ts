@@ -219,6 +219,38 @@ test.each(Object.entries(TARPITS))(
   },
 );
 
+test("a receiver whose handshake gave way to others is asked for TLS again, not written to in the open", async () => {
+  const domains = strangers(8);
+  const asked: string[][] = domains.map(() => []);
+  const left: number[] = [];
+  await Promise.all(
+    domains.map((_, n) =>
+      world.peerAt(`127.1.2.${n + 1}`, async (talk) => {
+        await talk.hello("PIPELINING", "STARTTLS");
+        asked[n]?.push(await talk.hear(""));
+        await talk.gone();
+        left.push(n);
+      }),
+    ),
+  );
+  await world.sinkAt("127.1.0.1");
+  const under = world.courier({ conversationsMax: 8, isTimeStill: true });
+  const stuck = domains.map((domain) => under.send(`one@${domain}`));
+  await expect.poll(() => asked.flat()).toHaveLength(8);
+  under.pass(7_000);
+  const more = domains.map((domain) => under.send(`two@${domain}`));
+  expect(inShort(await under.send("one@a.test"))).toEqual(["dot 250"]);
+  await expect.poll(() => left).toHaveLength(1);
+  const [cut = 0] = left;
+  expect(inShort((await stuck[cut]) ?? [])).toEqual([expect.stringMatching(/ TIMEOUT$/)]);
+  under.pass(600_000 - 7_001);
+  const again = under.send(`three@${domains[cut]}`);
+  await expect.poll(() => asked[cut]?.length).toBeGreaterThan(1);
+  expect(new Set(asked.flat())).toEqual(new Set(["STARTTLS"]));
+  await under.direct.close(0);
+  await Promise.all([...stuck, ...more, again]);
+});
+
 /** Lets all that wait for it go on, one step at a time. */
 class Steps {
   #waiting: (() => void)[] = [];

@@ -24,6 +24,16 @@ test("a report of RFC 3464 says whom, what, why and who said so", () => {
   ]);
 });
 
+test.each([
+  ["smtp; <info250@example.com>: 550 5.1.1 User unknown", 550, "5.1.1"],
+  ["smtp; <a+450@example.com>: 550-5.1.1 no such user", 550, "5.1.1"],
+  ["smtp; host mx450.example.net said: 552 5.2.2 full", 552, "5.2.2"],
+  ["smtp; <250@example.com>: no such user", null, "5.0.0"],
+])("digits of an address or a host are no code: %s", (diagnostic, code, status) => {
+  const fates = fatesOf(read(dsn({ recipient: "a@example.com", status: "5.0.0", diagnostic })));
+  expect(fates).toMatchObject([{ code, status }]);
+});
+
 test("several recipients, each with an action of its own, and fields of any case and folding", () => {
   const report = dsn({ recipient: "a@example.net" }).replace(
     "--r1\r\nContent-Type: message/rfc822",
