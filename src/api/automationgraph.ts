@@ -61,7 +61,32 @@ export function documentOf({ steps, connections }: Graph): { event: string; step
   const event = first.config.event_name;
   if (typeof event !== "string")
     throw wrong(`${byKey.get(first.key)?.at}.config.event_name`, "must be a string");
-  return { event, steps: follow(next(first.key, "default"), [first.key]) };
+  const document = { event, steps: follow(next(first.key, "default"), [first.key]) };
+  refuseWhatIsNotFollowed({ steps, connections }, byKey, read);
+  return document;
+}
+
+const CONDITION_TYPES = ["condition_met", "condition_not_met"];
+const OTHER_TYPES = ["default"];
+
+/** A branch or step that the document would lack is refused, not dropped. */
+function refuseWhatIsNotFollowed(
+  { steps, connections }: Graph,
+  byKey: ReadonlyMap<string, { step: GraphStep }>,
+  reached: ReadonlyMap<string, Json>,
+): void {
+  const taken = new Set<string>();
+  for (const [n, { from, type }] of connections.entries()) {
+    const types = byKey.get(from)?.step.type === "condition" ? CONDITION_TYPES : OTHER_TYPES;
+    if (!types.includes(type))
+      throw wrong(`connections[${n}].type`, `must be ${types.join(" or ")}: it leaves the step \`${from}\``);
+    const way = JSON.stringify([from, type]);
+    if (taken.has(way))
+      throw wrong(`connections[${n}]`, `must be the only one of its type that leaves the step \`${from}\``);
+    taken.add(way);
+  }
+  const loose = steps.findIndex(({ key, type }) => type !== "trigger" && !reached.has(key));
+  if (loose >= 0) throw wrong(`steps[${loose}]`, "must be connected: no way leads to it from the trigger");
 }
 
 function stepOf({ type, config }: GraphStep, at: string): Json {
