@@ -80,6 +80,7 @@ const ATTACHED_BYTES_MAX = 64 * 2 ** 20;
 const ATTACHED_WAIT_MS_MAX = 30_000;
 /** Transactions of one mail. */
 const AT_ONCE_MAX = 5;
+const NONE_UNDER_WAY: ReadonlySet<string> = new Set();
 /** Bags that are not given back move when their leases run out, which takes 20 s. */
 const RELEASE_MS_MAX = 500;
 
@@ -424,7 +425,9 @@ export class Deliverer {
     const { settler, sql } = this.#parts;
     await this.#carried.get(id)?.catch(() => {});
     await settler.written();
-    const [email] = await loadOpen(sql, trip.bag, [id]);
+    const opened = await loadOpen(sql, trip.bag, [id]);
+    // the wait may have taken minutes, in which an address was suppressed
+    const [email] = await this.#withoutBarred(trip.bag, opened, NONE_UNDER_WAY);
     if (email) await this.#send(trip, email);
   }
 
