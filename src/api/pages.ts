@@ -53,7 +53,8 @@ export function linkPages(parts: PageParts): ReadonlyMap<string, (exchange: Exch
 }
 
 async function unsubscribe(parts: PageParts, exchange: Exchange): Promise<Answer> {
-  const addressee = parts.links.readUnsubscribe(exchange.path.slice(UNSUBSCRIBE_PATH.length));
+  const sealed = new URLSearchParams(exchange.query).get("to") ?? "";
+  const addressee = parts.links.readUnsubscribe(exchange.path.slice(UNSUBSCRIBE_PATH.length), sealed);
   if (!addressee) return page(404, UNKNOWN);
   if (!isPost(exchange))
     return page(200, {
@@ -66,6 +67,7 @@ async function unsubscribe(parts: PageParts, exchange: Exchange): Promise<Answer
     kind: "unsubscribe",
     source: "link",
     visitor: visitorOf(parts, exchange),
+    ...(addressee.identity !== undefined && { identity: addressee.identity }),
   });
   return page(200, { title: "You are unsubscribed", text: "You will not receive these e-mails any more." });
 }

@@ -1,17 +1,22 @@
 /**
  * The links that mail carries, those to attachments and to shared e-mails, and the keyed hash of an address.
  * A link is signed and names its contact; who cannot sign cannot make one, and what it opens is decided by
- * the record, not by the link. Unsubscribe links never expire.
+ * the record, not by the link. Unsubscribe links never expire; behind the token they have the address as
+ * well, encrypted, since a contact may be erased and its address added again.
  */
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHmac, timingSafeEqual } from "node:crypto";
 
 const MAC_BYTES = 16;
 const UUID_BYTES = 16;
 const TIME_BYTES = 6;
 const PLACE_BYTES = 2;
 const TOKEN_CHARS_MAX = 120;
+const SEALED_CHARS_MAX = 1_500;
+const CIPHER = "aes-256-ctr";
 
 export type LinkTarget = { workspaceId: string; audienceId: string; contactId: string };
+/** `identity`: of the address that the mail went to; earlier links do not have it. */
+export type Addressee = LinkTarget & { identity?: string };
 export type Invitation = LinkTarget & { askedAt: number };
 /** The attachment of an e-mail at this place, until this time. */
 export type AttachmentTarget = { workspaceId: string; emailId: string; place: number; until: number };
@@ -22,14 +27,18 @@ export type SharedTarget = { workspaceId: string; emailId: string; until: number
 export class Links {
   readonly #secret: string;
   readonly #publicUrl: string;
+  readonly #addressKey: Buffer;
 
   constructor(serverSecret: string, publicUrl: string) {
     this.#secret = serverSecret;
+    this.#addressKey = createHmac("sha256", serverSecret).update("addresses in links\n").digest();
     this.#publicUrl = publicUrl.replace(/\/+$/, "");
   }
 
-  unsubscribeUrl(addressee: LinkTarget): string {
-    return `${this.#publicUrl}/u/${this.#token("unsubscribe", bytesOf(addressee))}`;
+  unsubscribeUrl({ identity, ...target }: Addressee): string {
+    const body = bytesOf(target);
+    const sealed = identity === undefined ? "" : `?to=${this.#sealed(body, Buffer.from(identity))}`;
+    return `${this.#publicUrl}/u/${this.#token("unsubscribe", body)}${sealed}`;
   }
 
   confirmUrl(invitation: Invitation): string {
@@ -74,9 +83,11 @@ export class Links {
     );
   }
 
-  readUnsubscribe(token: string): LinkTarget | null {
+  /** A link whose address got lost or damaged on the way still means its contact. */
+  readUnsubscribe(token: string, sealed = ""): Addressee | null {
     const body = this.#read("unsubscribe", token, 3 * UUID_BYTES);
-    return body && addresseeOf(body);
+    const address = body && this.#unsealed(body, sealed);
+    return body && { ...addresseeOf(body), ...(address && { identity: address.toString() }) };
   }
 
   readConfirm(token: string): Invitation | null {
@@ -84,15 +95,29 @@ export class Links {
     return body && { ...addresseeOf(body), askedAt: body.readUIntBE(3 * UUID_BYTES, TIME_BYTES) };
   }
 
+  /** Signed for this contact; the signature is also where the cipher begins, so none begins twice. */
+  #sealed(target: Buffer, address: Buffer): string {
+    const mac = this.#mac("unsubscribe address", Buffer.concat([target, address]));
+    const sealed = createCipheriv(CIPHER, this.#addressKey, mac).update(address);
+    return Buffer.concat([mac, sealed]).toString("base64url");
+  }
+
+  #unsealed(target: Buffer, sealed: string): Buffer | null {
+    const whole = bytesIn(sealed, SEALED_CHARS_MAX);
+    if (!whole || whole.byteLength <= MAC_BYTES) return null;
+    const mac = whole.subarray(0, MAC_BYTES);
+    const address = createDecipheriv(CIPHER, this.#addressKey, mac).update(whole.subarray(MAC_BYTES));
+    const expected = this.#mac("unsubscribe address", Buffer.concat([target, address]));
+    return timingSafeEqual(mac, expected) ? address : null;
+  }
+
   #token(purpose: string, body: Buffer): string {
     return Buffer.concat([body, this.#mac(purpose, body)]).toString("base64url");
   }
 
   #read(purpose: string, token: string, bytes: number): Buffer | null {
-    if (token.length > TOKEN_CHARS_MAX || !/^[A-Za-z0-9_-]+$/.test(token)) return null;
-    const whole = Buffer.from(token, "base64url");
-    // a token has one spelling, though its last character may hold bits that nobody reads
-    if (whole.byteLength !== bytes + MAC_BYTES || whole.toString("base64url") !== token) return null;
+    const whole = bytesIn(token, TOKEN_CHARS_MAX);
+    if (whole?.byteLength !== bytes + MAC_BYTES) return null;
     const body = whole.subarray(0, bytes);
     return timingSafeEqual(whole.subarray(bytes), this.#mac(purpose, body)) ? body : null;
   }
@@ -104,6 +129,13 @@ export class Links {
       .digest()
       .subarray(0, MAC_BYTES);
   }
+}
+
+/** A token has one spelling, though its last character may hold bits that nobody reads. */
+function bytesIn(token: string, charsMax: number): Buffer | null {
+  if (token.length > charsMax || !/^[A-Za-z0-9_-]+$/.test(token)) return null;
+  const whole = Buffer.from(token, "base64url");
+  return whole.toString("base64url") === token ? whole : null;
 }
 
 /**

@@ -5,7 +5,7 @@
  * Promises: every such mail can be unsubscribed from with one click, and carries the id that follows from its
  * run, its step and the recorded time of that step.
  */
-import { headerValueOk, parseMailbox, withoutDirectionMarks } from "../address.ts";
+import { headerValueOk, identity, parseMailbox, withoutDirectionMarks } from "../address.ts";
 import type { Links } from "../audience/links.ts";
 import { firstChars } from "../chars.ts";
 import { derivedId } from "../ids.ts";
@@ -45,7 +45,12 @@ export async function writeStepEmail(
   const body = send.template === undefined ? own : saved;
   if (!body) return { reason: `there is no template ${send.template}` };
   const { workspaceId, audienceId, contactId } = run;
-  const unsubscribeUrl = links.unsubscribeUrl({ workspaceId, audienceId, contactId });
+  const unsubscribeUrl = links.unsubscribeUrl({
+    workspaceId,
+    audienceId,
+    contactId,
+    identity: identity(contact.email),
+  });
   const variables = variablesOf(contact, event, unsubscribeUrl);
   const budget = new RenderBudget(now, EMAIL_UNITS_MAX);
   const filled = await rendered(send.template ?? null, body, variables, budget);

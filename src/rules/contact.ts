@@ -83,7 +83,8 @@ export type ContactChange =
   | { kind: "tag"; add: readonly string[]; remove: readonly string[] }
   | { kind: "archive" }
   | { kind: "erase" }
-  | { kind: "unsubscribe"; source: string; visitor: LinkVisitor }
+  /** `identity`: whom it means once the contact is gone. */
+  | { kind: "unsubscribe"; source: string; visitor: LinkVisitor; identity?: string }
   /** The link of the mail that was asked for at `askedAt`. */
   | { kind: "confirm"; askedAt: number; visitor: LinkVisitor };
 

@@ -192,6 +192,39 @@ test("the unsubscribe link acts on POST only, for ever, and also for one who is 
   clock.advance(-400 * DAY_MS);
 });
 
+test("an unsubscribe link means its address, also when the contact was erased and added again", async () => {
+  audience = await newAudience(false);
+  const { body } = await add("back@x.example");
+  const links = new Links("a secret of the tests, long enough for any use", api.url);
+  const target = { workspaceId: workspace.id, audienceId: audience, contactId: body.id };
+  const url = links.unsubscribeUrl({ ...target, identity: "back@x.example" });
+  const sealed = new URL(url).searchParams.get("to") as string;
+  expect(Buffer.from(sealed, "base64url").toString("latin1")).not.toContain("back");
+  const erase = () => client.call("DELETE", `/audiences/${audience}/contacts/back@x.example?mode=erase`);
+  expect((await erase()).status).toBe(200);
+  await add("back@x.example");
+  const damaged = `${url.slice(0, -3)}AAA`;
+  for (const [link, unsubscribed] of [
+    [damaged, false],
+    [url, true],
+  ] as const) {
+    expect((await fetch(link, { method: "POST" })).status).toBe(200);
+    expect((await contact("back@x.example")).unsubscribed).toBe(unsubscribed);
+  }
+});
+
+test("who unsubscribes after their contact was erased is unsubscribed when they are added again", async () => {
+  audience = await newAudience(false);
+  const { body } = await add("later@x.example");
+  const links = new Links("a secret of the tests, long enough for any use", api.url);
+  const target = { workspaceId: workspace.id, audienceId: audience, contactId: body.id };
+  const url = links.unsubscribeUrl({ ...target, identity: "later@x.example" });
+  await client.call("DELETE", `/audiences/${audience}/contacts/later@x.example?mode=erase`);
+  for (let n = 0; n < 2; n++) expect((await fetch(url, { method: "POST" })).status).toBe(200);
+  await add("later@x.example");
+  expect((await contact("later@x.example")).unsubscribed).toBe(true);
+});
+
 test("who was unsubscribed and erased stays unsubscribed, though only a keyed hash is kept", async () => {
   audience = await newAudience(false);
   const { body } = await add("never@x.example", { unsubscribed: true });

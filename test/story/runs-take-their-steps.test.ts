@@ -58,13 +58,13 @@ test("a mail can be unsubscribed from with one click, and names the automation",
   await shop.track("bo@example.net");
   await flows.go();
   const [mail] = await shop.mails();
-  const url = /^<(https:\/\/mail\.example\.org\/u\/[\w-]+)>$/.exec(
+  const url = /^<(https:\/\/mail\.example\.org\/u\/[\w-]+\?to=[\w-]+)>$/.exec(
     mail?.headers["List-Unsubscribe"] ?? "",
   )?.[1];
   expect(mail?.headers["List-Unsubscribe-Post"]).toBe("List-Unsubscribe=One-Click");
   expect(mail?.html).toContain(`'${url}'`);
-  const path = new URL(url as string).pathname;
-  const click = await fetch(`${flows.api.url}${path}`, {
+  const { pathname, search } = new URL(url as string);
+  const click = await fetch(`${flows.api.url}${pathname}${search}`, {
     method: "POST",
     headers: { "content-type": "application/x-www-form-urlencoded" },
     body: "List-Unsubscribe=One-Click",

@@ -80,6 +80,8 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
   readonly #verdicts = new Map<ContactEntry, ContactVerdict>();
   readonly #lists = new Map<string, List>();
   readonly #touched = new Set<LockedContact>();
+  /** Who unsubscribed and is no contact any more. */
+  readonly #gone: HeldKey[] = [];
 
   constructor(group: readonly ContactEntry[], hashOf: (identity: string) => Buffer) {
     this.#group = group;
@@ -91,7 +93,12 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     const sources = this.#group.flatMap(({ workspaceId, copyOf }) =>
       copyOf ? [{ workspaceId, audienceId: copyOf.audienceId, who: { id: copyOf.id } }] : [],
     );
-    const wanted = [...this.#group, ...sources];
+    const meant = this.#group.flatMap(({ workspaceId, audienceId, change: asked }) =>
+      asked.kind === "unsubscribe" && asked.identity !== undefined
+        ? [{ workspaceId, audienceId, who: { identity: asked.identity } }]
+        : [],
+    );
+    const wanted = [...this.#group, ...sources, ...meant];
     const [audiences, held] = await settled([lockAudiences(tx, wanted), holdContacts(tx, wanted)]);
     for (const audience of audiences)
       this.#lists.set(audience.workspaceId + audience.id, {
@@ -131,6 +138,14 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     const writes: Statement[] = [];
     // an address that was erased and added again in one group is inserted after it is deleted
     if (erased.length > 0) writes.push(...this.#erase(tx, erased, now));
+    if (this.#gone.length > 0)
+      writes.push(
+        ...keepSuppressed(
+          tx,
+          this.#gone.map((one) => ({ ...one, isUnsubscribed: true })),
+          now,
+        ),
+      );
     for await (const piece of written(fresh)) writes.push(insertContacts(tx, piece));
     for await (const piece of written(known)) writes.push(updateContacts(tx, piece));
     if (consents.length > 0) writes.push(insertConsents(tx, consents));
@@ -160,13 +175,20 @@ class ContactTransaction implements Transaction<ContactEntry, ContactVerdict> {
     const asked = this.#changeOf(entry);
     if (!asked) return { kind: "no contact" };
     const { audience, byId, byIdentity, suppressed } = list;
-    const held = ("id" in who ? byId.get(who.id) : byIdentity.get(who.identity)) ?? null;
+    const meant = asked.kind === "unsubscribe" ? asked.identity : undefined;
+    const named = "id" in who ? byId.get(who.id) : byIdentity.get(who.identity);
+    const held = named ?? (meant === undefined ? null : (byIdentity.get(meant) ?? null));
     const isSuppressed = asked.kind === "add" && suppressed.has(asked.identity);
     const setting = { audience, isSuppressed, keyId, now };
     const verdict = change(held, asked, setting, (added) => {
       keep(list, added);
       this.#touched.add(added);
     });
+    if (verdict.kind === "no contact" && meant !== undefined) {
+      const { workspaceId, audienceId } = entry;
+      this.#gone.push({ workspaceId, audienceId, hash: this.#hashOf(meant) });
+      suppressed.add(meant);
+    }
     if (verdict.kind !== "changed") return verdict;
     if (held) this.#touched.add(held);
     if (asked.kind === "erase") noteErased(list, verdict.contact);
