@@ -39,7 +39,7 @@ export type ApiDoor = {
 };
 type ApiAnswer = { status: number; body: string | Buffer; headers?: Record<string, string> };
 
-/** What erases people or cuts off mail, and what shows or changes secrets. */
+/** What erases people or cuts off mail, and what is about webhooks and their secrets. */
 const NOT_FOR_MEMBERS: ReadonlySet<string> = new Set([
   "DELETE /audiences/{id}",
   "DELETE /segments/{id}",
