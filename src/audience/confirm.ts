@@ -8,7 +8,7 @@ import type { Clock } from "../clock.ts";
 import { derivedId } from "../ids.ts";
 import { noteMailed, type OwedConfirmation, owedConfirmations } from "../record/contacts/confirmations.ts";
 import type { Sql } from "../record/db/connect.ts";
-import type { NewEmail } from "../record/mail/emails.ts";
+import type { Extra, NewEmail } from "../record/mail/emails.ts";
 import { CONFIRM_WITHIN_MS } from "../rules/contact.ts";
 import type { Head } from "../rules/email.ts";
 import type { Links } from "./links.ts";
@@ -116,7 +116,7 @@ export class Confirmations {
       bytes: headText.length + (html?.length ?? 0) + (text?.length ?? 0),
       html,
       plain: text,
-      extra: null,
+      extra: JSON.stringify({ asks: { contactId, askedAt: askedAt.getTime() } } satisfies Extra),
       scheduledAt: null,
     };
   }

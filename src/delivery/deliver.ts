@@ -22,6 +22,7 @@ import { type AttemptRules, attempted, type JudgedReply, judged } from "../outco
 import type { Settler } from "../outcome/settler.ts";
 import { warmUp } from "../outcome/verdict.ts";
 import type { BagRef } from "../queue/bagqueue.ts";
+import { type AskToConfirm, standingAsks } from "../record/contacts/confirmations.ts";
 import type { Sql } from "../record/db/connect.ts";
 import { readAttachments } from "../record/mail/attachments.ts";
 import {
@@ -35,11 +36,13 @@ import {
   type OpenEmail,
   releaseBags,
   splitBag,
+  UNASKED,
 } from "../record/mail/bagleases.ts";
 import { BAG_EMAILS_MAX, unqueue } from "../record/mail/bags.ts";
 import { barOpen, findBarred, type HashOf } from "../record/mail/barred.ts";
 import type { AttachmentRef } from "../record/mail/emails.ts";
 import { renewGrant } from "../record/mail/keeperwork.ts";
+import { CONFIRM_WITHIN_MS } from "../rules/contact.ts";
 import { GRANT_LIVES_MS } from "../rules/ledger.ts";
 import { nameOfStream } from "../rules/stream.ts";
 import type { MailSender } from "../shaping/shaping.ts";
@@ -80,6 +83,8 @@ const ATTACHED_BYTES_MAX = 64 * 2 ** 20;
 const ATTACHED_WAIT_MS_MAX = 30_000;
 /** Transactions of one mail. */
 const AT_ONCE_MAX = 5;
+/** For so long a link to confirm must still work when its mail leaves. */
+const LINK_LEFT_MS = 3_600_000;
 const NONE_UNDER_WAY: ReadonlySet<string> = new Set();
 /** Bags that are not given back move when their leases run out, which takes 20 s. */
 const RELEASE_MS_MAX = 500;
@@ -224,7 +229,7 @@ export class Deliverer {
       const underWay = this.#underWay(claim.emailIds);
       // counted from before Postgres was asked: an answer that is late makes no place last longer
       const lapsesAt = claim.lapsesInMs > 0 ? asked + claim.lapsesInMs : clock.now() + GRANT_LIVES_MS;
-      const opened = await this.#open(bag, claim);
+      const opened = await this.#whileAsked(bag, await this.#open(bag, claim));
       const emails = claim.suppresses ? await this.#withoutBarred(bag, opened, underWay) : opened;
       if (claim.claims > 1 && (await this.#isolate(bag, claim, emails))) return null;
       return { bag, claim, emails, underWay, lapsesAt };
@@ -240,6 +245,21 @@ export class Deliverer {
   #underWay(emailIds: readonly string[]): ReadonlySet<string> {
     const { settler } = this.#parts;
     return new Set(emailIds.filter((id) => this.#carried.has(id) || settler.isUnwritten(id)));
+  }
+
+  /** A mail that asked to confirm may have waited until its link is dead, or its person has decided. */
+  async #whileAsked(bag: HeldBag, emails: OpenEmail[]): Promise<OpenEmail[]> {
+    const asks = emails.flatMap(({ extra }) => extra?.asks ?? []);
+    if (asks.length === 0) return emails;
+    const { sql, clock } = this.#parts;
+    const after = new Date(clock.now() - CONFIRM_WITHIN_MS + LINK_LEFT_MS);
+    const standing = await standingAsks(sql, bag.workspaceId, asks, after);
+    const isStanding = ({ contactId, askedAt }: AskToConfirm): boolean =>
+      standing.some((one) => one.contactId === contactId && one.askedAt === askedAt);
+    return emails.map((email) => {
+      const asked = email.extra?.asks;
+      return asked && !isStanding(asked) ? { ...email, barred: UNASKED } : email;
+    });
   }
 
   /** Some addresses may have been suppressed since the mail was accepted: those who are left get theirs. */
@@ -425,7 +445,7 @@ export class Deliverer {
     const { settler, sql } = this.#parts;
     await this.#carried.get(id)?.catch(() => {});
     await settler.written();
-    const opened = await loadOpen(sql, trip.bag, [id]);
+    const opened = await this.#whileAsked(trip.bag, await loadOpen(sql, trip.bag, [id]));
     // the wait may have taken minutes, in which an address was suppressed
     const [email] = await this.#withoutBarred(trip.bag, opened, NONE_UNDER_WAY);
     if (email) await this.#send(trip, email);

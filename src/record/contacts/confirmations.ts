@@ -1,6 +1,6 @@
 /** Confirmation mails that are owed: asked for by a committed change, and not yet written. */
 import type { Sql } from "../db/connect.ts";
-import { orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
+import { float, orNull, type RowOf, text, timestamp, typed } from "../db/rowshape.ts";
 
 const owedConfirmationRow = {
   workspaceId: text,
@@ -50,4 +50,23 @@ export async function noteMailed(
   await sql`
     update confirmation set is_mailed = true
     where workspace_id = ${workspaceId} and contact_id = ${contactId} and asked_at = ${askedAt}`;
+}
+
+/** Whom a mail asks to confirm, and when that was asked: its link means both. */
+export type AskToConfirm = { contactId: string; askedAt: number };
+
+const askRow = { contactId: text, askedAt: float };
+
+/** Which of these can still be confirmed by their link, and were asked for after this time. */
+export async function standingAsks(
+  sql: Sql,
+  workspaceId: string,
+  asks: readonly AskToConfirm[],
+  after: Date,
+): Promise<AskToConfirm[]> {
+  return typed(sql, askRow)`
+    select f.contact_id as "contactId", round(date_part('epoch', f.asked_at) * 1000) as "askedAt"
+    from confirmation f join contact c on c.workspace_id = f.workspace_id and c.id = f.contact_id
+    where f.workspace_id = ${workspaceId} and f.contact_id = any(${asks.map((one) => one.contactId)}::uuid[])
+      and f.is_open and f.asked_at > ${after} and c.archived_at is null`;
 }

@@ -34,6 +34,9 @@ const HEARD_AFTER_MS = 250;
 export type BagKey = { workspaceId: string; id: string; generation: number };
 export type HeldBag = BagKey & { token: string };
 
+/** Of a mail whose link to confirm leads nowhere any more. */
+export const UNASKED = "not asked to confirm any more";
+
 /** An e-mail of a bag that is still open, with all that is needed to send it. */
 const openEmailRow = {
   ...mailStreamRow,
@@ -55,7 +58,7 @@ const openEmailRow = {
   /** Of the source addresses of its stream, where that names one. */
   pool: orNull(text),
   /** Why it must not leave: whom an automation wrote to may have changed their mind since. */
-  barred: orNull(oneOf("unsubscribed", "pending", "archived", "erased")),
+  barred: orNull(oneOf("unsubscribed", "pending", "archived", "erased", UNASKED)),
 };
 export type OpenEmail = RowOf<typeof openEmailRow>;
 

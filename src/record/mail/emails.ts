@@ -2,6 +2,7 @@
 import { type Mailbox, parseMailbox } from "../../address.ts";
 import type { Head, HistoryEntry } from "../../rules/email.ts";
 import type { MailStream } from "../../rules/stream.ts";
+import type { AskToConfirm } from "../contacts/confirmations.ts";
 import { columns, plainArray, texts } from "../db/arrays.ts";
 import type { Sql, Statement, Tx } from "../db/connect.ts";
 import { integer, orNull, type RowOf, text, typed } from "../db/rowshape.ts";
@@ -78,6 +79,8 @@ export type Extra = {
   private?: true;
   /** It is about an account of its recipient, whom no suppression of the workspace keeps from it. */
   account?: true;
+  /** It asks this contact to confirm, by a link that was made at this time. */
+  asks?: AskToConfirm;
   /** The link to the trace of the request that it came with. */
   trace?: string;
 };
