@@ -139,7 +139,8 @@ export async function packDeferred(tx: Tx, now: number, most: number, bagging: B
   const found = ofFewWorkspaces(due);
   if (found.length === 0) return { bags: [], moved: 0 };
   const held = await holdSuspended(tx, found);
-  if (held > 0) return { bags: [], moved: held };
+  // the others are taken at once: at the next look more of that workspace would be due
+  if (held > 0) return { bags: [], moved: held, hasLeft: true };
   const lapsed = found.filter(({ isLapsed }) => isLapsed).map(({ workspaceId }) => workspaceId);
   const accounts = lapsed.length > 0 ? await lockAccounts(tx, [...new Set(lapsed)]) : [];
   const locked = await lockEmails(tx, found, "skip");
@@ -191,7 +192,7 @@ export async function packScheduled(tx: Tx, now: number, most: number, bagging: 
   const found = ofFewWorkspaces(due);
   if (found.length === 0) return { bags: [], moved: 0 };
   const held = await holdSuspended(tx, found);
-  if (held > 0) return { bags: [], moved: held };
+  if (held > 0) return { bags: [], moved: held, hasLeft: true };
   const accounts = await lockAccounts(tx, [...new Set(found.map((row) => row.workspaceId))]);
   const open = (await lockEmails(tx, found, "skip")).filter(({ status }) => status === "scheduled");
   const rows = await lockDue(tx, open, "scheduled", now);
