@@ -4,6 +4,7 @@
  */
 import { isUtf8 } from "node:buffer";
 
+const named = (name: string, others: string) => others.split(" ").map((other) => [other, name] as const);
 const numbered = (stem: string, numbers: string) => numbers.split(" ").map((number) => stem + number);
 /**
  * All but UTF-8 that the platform reads and mail uses. To ask it about an unknown one costs an exception, and
@@ -18,6 +19,20 @@ const KNOWN = new Set([
   ...["euc-jp", "iso-2022-jp", "shift_jis", "shift-jis", "sjis", "x-sjis", "ms_kanji"],
   ...["utf-16", "utf-16le", "utf-16be"],
 ]);
+/** Other names that mail has for some of these. */
+const ALIASES: ReadonlyMap<string, string> = new Map([
+  ...named("iso-8859-2", "latin2 iso8859-2 iso_8859-2"),
+  ...named("iso-8859-8", "iso-8859-8-i iso-8859-8-e"),
+  ...named("iso-8859-9", "latin5 iso8859-9 iso_8859-9"),
+  ...named("iso-8859-15", "latin9 latin-9 iso8859-15 iso_8859-15"),
+  ...named("windows-1251", "windows1251 cp-1251 win-1251"),
+  ...named("koi8-r", "koi8 koi"),
+  ...named("euc-kr", "windows-949 cp949 ms949 uhc ks_c_5601 ks_c_5601-1989 ksc5601 korean"),
+  ...named("gbk", "cp936 windows-936 ms936 gb_2312-80 gb_2312 euc-cn chinese"),
+  ...named("shift_jis", "cp932 windows-932 ms932"),
+  ...named("euc-jp", "x-euc-jp eucjp"),
+  ...named("big5", "cp950 windows-950 x-x-big5"),
+]);
 type Decoder = InstanceType<typeof TextDecoder>;
 /** Mail that claims Latin-1 means this, as every browser takes it. */
 const NAMES_OF_WINDOWS_1252 = new Set(["windows-1252", "cp1252", "iso-8859-1", "latin1"]);
@@ -26,7 +41,8 @@ export const WINDOWS_1252 = "€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008
 const decoders = new Map<string, Decoder>();
 
 export function textOfBytes(bytes: Buffer, charset: string): string {
-  const label = charset.toLowerCase();
+  const given = charset.toLowerCase();
+  const label = ALIASES.get(given) ?? given;
   if (KNOWN.has(label)) return decoderOf(label).decode(bytes);
   if (NAMES_OF_WINDOWS_1252.has(label) || !isUtf8(bytes)) return textOfWindows1252(bytes);
   return withoutMark(bytes.toString("utf8"));
